@@ -1,0 +1,1 @@
+//! Placeholder of the `anthropic_messages` protocol.

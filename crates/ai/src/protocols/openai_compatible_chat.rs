@@ -1,0 +1,1 @@
+//! Placeholder of the `openai_compatible_chat` protocol.

@@ -1,0 +1,6 @@
+//! Bulky projections that protocols share.
+
+pub mod lifecycle;
+pub mod media;
+pub mod tool_schema;
+pub mod tool_stream;

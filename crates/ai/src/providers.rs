@@ -1,0 +1,1 @@
+//! Named providers: endpoint, auth defaults and route set-up of each.

@@ -1,0 +1,353 @@
+//! One model call: compile, send, parse.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _, stream};
+use serde_json::Value;
+use tracing::{Instrument as _, debug_span};
+use url::Url;
+
+use super::auth::AuthInput;
+use super::executor::{BodyStream, HttpExecutor, HttpMiddleware, HttpRequest, ReqwestExecutor};
+use super::framing::{Frame, FrameDecoder};
+use super::headers::Headers;
+use super::host::{Host, ProcessHost};
+use super::protocol::{Flow, FrameParser};
+use super::transport::http::{Timers, next_chunk, open};
+use crate::cache_policy;
+use crate::protocols::utils::tool_schema;
+use crate::schema::errors::{AIError, HttpContext};
+use crate::schema::events::LLMEvent;
+use crate::schema::ids::{ProtocolId, RouteId};
+use crate::schema::model::{Defaults, LanguageModel};
+use crate::schema::options::merge_json;
+use crate::schema::request::{LLMRequest, RequestPatch};
+use crate::schema::response::{LLMResponse, ResponseState};
+
+/// The events of one call. Lazy: nothing is compiled or sent before the first poll. After one error
+/// it ends; dropping it closes the connection.
+pub type LlmStream = Pin<Box<dyn Stream<Item = Result<LLMEvent, AIError>> + Send>>;
+
+/// Runs model calls. Cheap to clone; all clones share one connection pool.
+#[derive(Clone)]
+pub struct LlmClient {
+    http: Arc<dyn HttpExecutor>,
+    host: Arc<dyn Host>,
+}
+
+/// How one call is run.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct StreamOptions {
+    /// Wraps the HTTP exchange.
+    pub http: Option<Arc<dyn HttpMiddleware>>,
+}
+
+impl StreamOptions {
+    /// Options with a middleware.
+    pub fn with_http(middleware: Arc<dyn HttpMiddleware>) -> Self {
+        Self { http: Some(middleware) }
+    }
+}
+
+/// A compiled request that was not sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PreparedRequest {
+    /// The request id, or `request`.
+    pub id: String,
+    /// The route.
+    pub route: RouteId,
+    /// The protocol.
+    pub protocol: ProtocolId,
+    /// The model.
+    pub model: String,
+    /// The body.
+    pub body: Value,
+    /// The transport: `http`.
+    pub transport: &'static str,
+}
+
+/// A request whose body is encoded.
+struct Compiled {
+    request: LLMRequest,
+    url: Url,
+    headers: Headers,
+    body: Bytes,
+}
+
+impl LlmClient {
+    /// A client over an executor, with the environment and clock of this process.
+    pub fn new(http: Arc<dyn HttpExecutor>) -> Self {
+        Self { http, host: Arc::new(ProcessHost) }
+    }
+
+    /// A client over a new connection pool.
+    ///
+    /// # Errors
+    /// `Transport` when TLS cannot be set up.
+    pub fn live() -> Result<Self, AIError> {
+        Ok(Self::new(Arc::new(ReqwestExecutor::new()?)))
+    }
+
+    /// The same client with another environment and clock.
+    pub fn with_host(self, host: Arc<dyn Host>) -> Self {
+        Self { host, ..self }
+    }
+
+    /// Compiles a request without any I/O.
+    ///
+    /// # Errors
+    /// `InvalidRequest` or `UnsupportedOperation` for what the protocol cannot carry.
+    pub fn prepare(&self, request: &LLMRequest) -> Result<PreparedRequest, AIError> {
+        let compiled = compile(request)?;
+        let body = serde_json::from_slice(&compiled.body).map_err(|error| {
+            AIError::invalid_request(format!("request body is not JSON: {error}")).with_cause(error)
+        })?;
+        Ok(PreparedRequest {
+            id: request.id.clone().unwrap_or_else(|| "request".to_owned()),
+            route: request.model.route.id().clone(),
+            protocol: request.model.route.protocol_id(),
+            model: request.model.id.to_string(),
+            body,
+            transport: "http",
+        })
+    }
+
+    /// Runs one model call.
+    pub fn stream(&self, request: &LLMRequest, options: StreamOptions) -> LlmStream {
+        let (client, request) = (self.clone(), request.clone());
+        let span = debug_span!(
+            "model_call",
+            model = %request.model.id,
+            provider = %request.model.provider,
+            route = %request.model.route.id(),
+        );
+        let opening = async move { client.open(request, options).await }.instrument(span);
+        Box::pin(stream::unfold(Driver::Opening(Box::pin(opening)), Driver::next))
+    }
+
+    /// Runs one model call and collects it.
+    ///
+    /// # Errors
+    /// The error that ended the stream, or `InvalidProviderOutput` when it had no end.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the connection; the events so far are lost.
+    pub async fn generate(&self, request: &LLMRequest, options: StreamOptions) -> Result<LLMResponse, AIError> {
+        let mut events = self.stream(request, options);
+        let mut state = ResponseState::default();
+        while let Some(event) = events.next().await {
+            state = LLMResponse::reduce(state, event?);
+        }
+        LLMResponse::complete(&state)
+            .ok_or_else(|| AIError::invalid_output("Provider stream ended without a terminal finish event"))
+    }
+
+    async fn open(self, request: LLMRequest, options: StreamOptions) -> Result<Running, AIError> {
+        let Compiled { request, url, mut headers, body } = compile(&request)?;
+        headers = request
+            .model
+            .route
+            .auth()
+            .apply(AuthInput { request: &request, method: "POST", url: &url, body: &body, host: &*self.host }, headers)
+            .await?;
+        headers.set("content-type", "application/json");
+        let timers = Timers::new(&url, request.http.as_ref());
+        let exchange = HttpRequest { method: "POST".to_owned(), url, headers, body };
+        let http = Arc::clone(&self.http);
+        let send = move |exchange: HttpRequest| match options.http {
+            None => http.execute(exchange),
+            Some(middleware) => middleware.handle(exchange, Box::new(move |exchange| http.execute(exchange))),
+        };
+        let (response, context) = open(exchange, timers, &*self.host, send).await?;
+        let protocol = request.model.route.shared_protocol();
+        Ok(Running {
+            body: response.body,
+            decoder: request.model.route.framing().decoder(),
+            parser: protocol.parser(&request),
+            context,
+            timers,
+            has_bytes: false,
+            frames: VecDeque::new(),
+            events: Vec::new().into_iter(),
+            is_body_done: false,
+            error: None,
+        })
+    }
+}
+
+impl fmt::Debug for LlmClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LlmClient").finish_non_exhaustive()
+    }
+}
+
+/// Options, schemas, cache marks, body, URL, overlays, headers: everything but auth.
+fn compile(request: &LLMRequest) -> Result<Compiled, AIError> {
+    let request = resolve(request);
+    let request = project_tools(&request);
+    let request = cache_policy::apply(&request);
+    let route = &request.model.route;
+    let mut body = route.protocol().encode(&request)?;
+    if let Some(overlay) = request.http.as_ref().and_then(|http| http.body.as_ref()) {
+        let Ok(Value::Object(mut object)) = serde_json::from_slice::<Value>(&body) else {
+            return Err(AIError::invalid_request("http.body can only overlay JSON object request bodies"));
+        };
+        merge_json(&mut object, overlay);
+        body = crate::protocols::shared::json_text(&Value::Object(object)).into_bytes();
+    }
+    let url = route.endpoint().render(
+        &request,
+        || serde_json::from_slice(&body).unwrap_or(Value::Null),
+        request.http.as_ref().and_then(|http| http.query.as_ref()),
+    )?;
+    let mut headers = route.headers_for(&request);
+    if let Some(overlay) = request.http.as_ref().and_then(|http| http.headers.as_ref()) {
+        headers.merge(overlay.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    }
+    Ok(Compiled { request, url, headers, body: body.into() })
+}
+
+/// Route defaults, model defaults and request options, merged once.
+fn resolve(request: &LLMRequest) -> LLMRequest {
+    let own = Defaults {
+        generation: request.generation.clone(),
+        provider_options: request.provider_options.clone(),
+        http: request.http.clone(),
+        limits: None,
+    };
+    let layers = request.model.route.defaults().merge(&request.model.defaults);
+    if layers == Defaults::default() {
+        return request.clone();
+    }
+    let merged = layers.merge(&own);
+    request.update(RequestPatch {
+        generation: Some(merged.generation),
+        provider_options: Some(merged.provider_options),
+        http: Some(merged.http.filter(|http| !http.is_empty())),
+        ..RequestPatch::default()
+    })
+}
+
+fn project_tools(request: &LLMRequest) -> LLMRequest {
+    let tools: Vec<_> = request.tools.iter().map(tool_schema::project).collect();
+    let is_same = tools.iter().zip(&request.tools).all(|(new, old)| Arc::ptr_eq(new, old));
+    if is_same {
+        return request.clone();
+    }
+    request.update(RequestPatch { tools: Some(tools), ..RequestPatch::default() })
+}
+
+type Opening = Pin<Box<dyn Future<Output = Result<Running, AIError>> + Send>>;
+
+enum Driver {
+    Opening(Opening),
+    Running(Box<Running>),
+    Done,
+}
+
+/// A response that arrives: bytes → frames → events.
+struct Running {
+    body: BodyStream,
+    decoder: FrameDecoder,
+    parser: Box<dyn FrameParser>,
+    context: HttpContext,
+    timers: Timers,
+    has_bytes: bool,
+    frames: VecDeque<Frame>,
+    events: std::vec::IntoIter<LLMEvent>,
+    is_body_done: bool,
+    error: Option<AIError>,
+}
+
+impl Driver {
+    async fn next(self) -> Option<(Result<LLMEvent, AIError>, Self)> {
+        let mut running = match self {
+            Self::Opening(opening) => match opening.await {
+                Ok(running) => Box::new(running),
+                Err(error) => return Some((Err(error), Self::Done)),
+            },
+            Self::Running(running) => running,
+            Self::Done => return None,
+        };
+        match running.next().await? {
+            Ok(event) => Some((Ok(event), Self::Running(running))),
+            Err(error) => Some((Err(error), Self::Done)),
+        }
+    }
+}
+
+impl Running {
+    async fn next(&mut self) -> Option<Result<LLMEvent, AIError>> {
+        loop {
+            if let Some(event) = self.events.next() {
+                return Some(Ok(event));
+            }
+            if let Some(error) = self.error.take() {
+                self.stop();
+                return Some(Err(error.with_http(Some(&self.context))));
+            }
+            if self.is_body_done {
+                return None;
+            }
+            let limit = if self.has_bytes { self.timers.chunk } else { self.timers.first };
+            let mut out = Vec::new();
+            let done = match next_chunk(&mut self.body, limit, &self.context).await {
+                Some(Ok(chunk)) => {
+                    self.has_bytes |= !chunk.is_empty();
+                    self.take_chunk(&chunk, &mut out)
+                }
+                Some(Err(error)) => Err(error),
+                None => self.take_end(&mut out),
+            };
+            if let Err(error) = done {
+                self.error = Some(error);
+            }
+            self.events = out.into_iter();
+        }
+    }
+
+    fn take_chunk(&mut self, chunk: &Bytes, out: &mut Vec<LLMEvent>) -> Result<(), AIError> {
+        let pushed = self.decoder.push(chunk, &mut self.frames);
+        if self.take_frames(out)? == Flow::Done {
+            self.parser.finish(out)?;
+            self.stop();
+            return Ok(());
+        }
+        pushed
+    }
+
+    fn take_end(&mut self, out: &mut Vec<LLMEvent>) -> Result<(), AIError> {
+        self.stop();
+        self.decoder.finish(&mut self.frames)?;
+        self.take_frames(out)?;
+        self.parser.finish(out)
+    }
+
+    fn take_frames(&mut self, out: &mut Vec<LLMEvent>) -> Result<Flow, AIError> {
+        while let Some(frame) = self.frames.pop_front() {
+            if self.parser.frame(&frame, out)? == Flow::Done {
+                return Ok(Flow::Done);
+            }
+        }
+        Ok(Flow::More)
+    }
+
+    /// Closes the exchange.
+    fn stop(&mut self) {
+        self.is_body_done = true;
+        self.body = Box::pin(stream::empty());
+    }
+}
+
+/// The model of a request, for messages.
+pub fn model_name(model: &LanguageModel) -> String {
+    format!("{}/{}", model.provider, model.id)
+}
+
+#[cfg(test)]
+mod tests;

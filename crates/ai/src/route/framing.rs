@@ -1,0 +1,164 @@
+//! Bytes to frames, incrementally and within limits.
+
+mod sse;
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use crate::schema::errors::AIError;
+
+/// The most bytes of one frame.
+pub const MAX_FRAME_BYTES: usize = 16 * 1024 * 1024;
+
+/// One frame of a response body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// The event name of an SSE frame; empty when unnamed.
+    pub name: Bytes,
+    /// The payload, valid UTF-8.
+    pub data: Bytes,
+    /// Whether the body ended inside this frame.
+    pub is_cut: bool,
+}
+
+impl Frame {
+    /// An unnamed frame.
+    pub fn data(data: impl Into<Bytes>) -> Self {
+        Self { data: data.into(), ..Self::default() }
+    }
+
+    /// The payload as text.
+    pub fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.data)
+    }
+}
+
+/// How a response body is cut into frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// Server-sent events; `[DONE]` is dropped.
+    Sse,
+    /// Server-sent events; `[DONE]` is a frame.
+    SseWithDone,
+    /// Server-sent events of these names only; an unnamed event is called `message`.
+    SseEvents(&'static [&'static str]),
+    /// One JSON value a line.
+    Lines,
+    /// The whole body is one frame.
+    Document,
+}
+
+impl Framing {
+    /// A decoder for one body.
+    pub fn decoder(self) -> FrameDecoder {
+        FrameDecoder { framing: self, sse: sse::SseDecoder::default(), buffer: Vec::new() }
+    }
+
+    /// The media type a client asks for.
+    pub const fn accept(self) -> &'static str {
+        match self {
+            Self::Sse | Self::SseWithDone | Self::SseEvents(_) => "text/event-stream",
+            Self::Lines => "application/x-ndjson",
+            Self::Document => "application/json",
+        }
+    }
+}
+
+/// Cuts one body into frames.
+#[derive(Debug)]
+pub struct FrameDecoder {
+    framing: Framing,
+    sse: sse::SseDecoder,
+    buffer: Vec<u8>,
+}
+
+impl FrameDecoder {
+    /// Takes the next piece of the body and appends the frames it completes. Frames point into the
+    /// piece where they can.
+    ///
+    /// # Errors
+    /// `InvalidProviderOutput` when a frame exceeds [`MAX_FRAME_BYTES`].
+    pub fn push(&mut self, chunk: &Bytes, out: &mut VecDeque<Frame>) -> Result<(), AIError> {
+        match self.framing {
+            Framing::Sse | Framing::SseWithDone | Framing::SseEvents(_) => {
+                let framing = self.framing;
+                self.sse.push(chunk, &mut |frame| keep(framing, frame, out))
+            }
+            Framing::Lines => self.lines(chunk, out),
+            Framing::Document => {
+                limit(self.buffer.len() + chunk.len())?;
+                self.buffer.extend_from_slice(chunk);
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the body and appends what is left.
+    ///
+    /// # Errors
+    /// As [`FrameDecoder::push`].
+    pub fn finish(&mut self, out: &mut VecDeque<Frame>) -> Result<(), AIError> {
+        match self.framing {
+            Framing::Sse | Framing::SseWithDone | Framing::SseEvents(_) => {
+                let framing = self.framing;
+                self.sse.finish(&mut |frame| keep(framing, frame, out))
+            }
+            Framing::Lines | Framing::Document => {
+                let rest = std::mem::take(&mut self.buffer);
+                if !rest.trim_ascii().is_empty() {
+                    let is_cut = self.framing == Framing::Lines;
+                    out.push_back(Frame { is_cut, ..Frame::data(valid(rest)) });
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn lines(&mut self, chunk: &Bytes, out: &mut VecDeque<Frame>) -> Result<(), AIError> {
+        for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
+            limit(self.buffer.len() + piece.len())?;
+            self.buffer.extend_from_slice(piece);
+            if self.buffer.ends_with(b"\n") {
+                let line = std::mem::take(&mut self.buffer);
+                if !line.trim_ascii().is_empty() {
+                    out.push_back(Frame::data(valid(line.trim_ascii().to_vec())));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn keep(framing: Framing, frame: Frame, out: &mut VecDeque<Frame>) {
+    let wanted = match framing {
+        Framing::Sse => &*frame.data != b"[DONE]",
+        Framing::SseWithDone | Framing::Lines | Framing::Document => true,
+        Framing::SseEvents(names) => {
+            let name: &[u8] = if frame.name.is_empty() { b"message" } else { &frame.name };
+            names.iter().any(|known| known.as_bytes() == name)
+        }
+    };
+    if wanted {
+        out.push_back(frame);
+    }
+}
+
+fn limit(len: usize) -> Result<(), AIError> {
+    if len > MAX_FRAME_BYTES {
+        return Err(AIError::invalid_output(format!("provider stream event exceeds {MAX_FRAME_BYTES} bytes")));
+    }
+    Ok(())
+}
+
+/// The bytes as valid UTF-8; invalid sequences become U+FFFD.
+fn valid(bytes: Vec<u8>) -> Bytes {
+    match String::from_utf8(bytes) {
+        Ok(text) => Bytes::from(text),
+        Err(error) => Bytes::from(String::from_utf8_lossy(error.as_bytes()).into_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

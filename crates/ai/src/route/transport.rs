@@ -1,0 +1,3 @@
+//! Executing one prepared request.
+
+pub mod http;

@@ -1,0 +1,198 @@
+//! HTTP with JSON body: timers around an executor, and the classified failure of a bad status.
+
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
+use tokio::time::timeout;
+use url::Url;
+
+use crate::provider_error::{HttpFailure, classify_http_failure};
+use crate::route::executor::{BodyStream, HttpRequest, HttpResponse};
+use crate::route::host::Host;
+use crate::schema::errors::{AIError, HttpContext, TransportDetails, TransportOperation};
+use crate::schema::options::{HttpOptions, Timeout};
+
+/// Longest wait for response headers, and longest silence within a body.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
+/// The same until the first byte of a local server, which may have to load its model first.
+pub const LOCAL_FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(1800);
+/// The most bytes of an error body that are kept.
+pub const MAX_ERROR_BODY: usize = 1024 * 1024;
+/// How long the body of a refused request may take.
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The timers of one exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timers {
+    /// Until response headers.
+    pub header: Option<Duration>,
+    /// Until the first byte of the body.
+    pub first: Option<Duration>,
+    /// Between pieces of the body.
+    pub chunk: Option<Duration>,
+}
+
+impl Timers {
+    /// The timers for a URL: configured ones, else the defaults.
+    pub fn new(url: &Url, options: Option<&HttpOptions>) -> Self {
+        let first_default = if is_local(url) { LOCAL_FIRST_BYTE_TIMEOUT } else { DEFAULT_TIMEOUT };
+        let pick = |set: Option<Timeout>, default: Duration| match set {
+            Some(Timeout::Off) => None,
+            Some(Timeout::After(duration)) => Some(duration),
+            None => Some(default),
+        };
+        let chunk = options.and_then(|options| options.chunk_timeout);
+        Self {
+            header: pick(options.and_then(|options| options.header_timeout), first_default),
+            first: pick(chunk, first_default),
+            chunk: pick(chunk, DEFAULT_TIMEOUT),
+        }
+    }
+}
+
+/// Whether the URL names this machine.
+pub fn is_local(url: &Url) -> bool {
+    match url.host() {
+        Some(url::Host::Domain(name)) => {
+            name == "localhost" || name.ends_with(".localhost") || name == "host.docker.internal"
+        }
+        Some(url::Host::Ipv4(ip)) => ip.is_loopback() || ip.is_unspecified(),
+        Some(url::Host::Ipv6(ip)) => ip.is_loopback() || ip.is_unspecified(),
+        None => false,
+    }
+}
+
+/// Sends a request under the header timer and refuses bad statuses.
+///
+/// # Errors
+/// `Transport` when nothing answers in time; the classified failure for a status of 400 or more;
+/// `InvalidProviderOutput` for a redirect, which is never followed.
+///
+/// # Cancel safety
+/// Dropping the future closes the exchange.
+pub async fn open(
+    request: HttpRequest,
+    timers: Timers,
+    host: &dyn Host,
+    send: impl AsyncFnOnceSend,
+) -> Result<(HttpResponse, HttpContext), AIError> {
+    let url = request.url.clone();
+    let response = match timers.header {
+        None => send.call(request).await,
+        Some(limit) => match timeout(limit, send.call(request)).await {
+            Ok(response) => response,
+            Err(_) => {
+                return Err(timed_out(
+                    &url,
+                    TransportOperation::Request,
+                    &format!("Timed out waiting for response headers after {limit:?}"),
+                ));
+            }
+        },
+    }?;
+    let context = response.context(&url);
+    if response.status >= 400 {
+        return Err(refused(response, context, host).await);
+    }
+    if response.status >= 300 {
+        let target = response.headers.get("location").unwrap_or("nowhere");
+        return Err(AIError::invalid_output(format!(
+            "the provider redirects (HTTP {}) to {target}; set the base URL to the final address",
+            response.status
+        ))
+        .with_http(Some(&context)));
+    }
+    Ok((response, context))
+}
+
+/// A function that sends a request.
+pub trait AsyncFnOnceSend: Send {
+    /// Sends it.
+    fn call(self, request: HttpRequest) -> impl Future<Output = Result<HttpResponse, AIError>> + Send;
+}
+
+impl<F, R> AsyncFnOnceSend for F
+where
+    F: FnOnce(HttpRequest) -> R + Send,
+    R: Future<Output = Result<HttpResponse, AIError>> + Send,
+{
+    fn call(self, request: HttpRequest) -> impl Future<Output = Result<HttpResponse, AIError>> + Send {
+        self(request)
+    }
+}
+
+fn timed_out(url: &Url, operation: TransportOperation, message: &str) -> AIError {
+    let details = TransportDetails {
+        code: Some("Timeout".to_owned()),
+        url: Some(url.to_string()),
+        ..TransportDetails::http(operation)
+    };
+    AIError::transport(details, message)
+}
+
+async fn refused(response: HttpResponse, context: HttpContext, host: &dyn Host) -> AIError {
+    let (body, cause) = match timeout(ERROR_BODY_TIMEOUT, read_limited(response.body)).await {
+        Ok(Ok(body)) => (Some(String::from_utf8_lossy(&body).into_owned()), None),
+        Ok(Err(error)) => (None, Some(error)),
+        Err(_) => {
+            let url = Url::parse(&context.url);
+            let cause =
+                url.ok().map(|url| timed_out(&url, TransportOperation::Read, "Timed out reading the error response"));
+            (None, cause)
+        }
+    };
+    let error = classify_http_failure(
+        HttpFailure { status: Some(context.status), url: Some(context.url.clone()), headers: context.headers, body },
+        host.now(),
+    );
+    match cause {
+        Some(cause) => error.with_cause(cause),
+        None => error,
+    }
+}
+
+async fn read_limited(mut body: BodyStream) -> Result<Bytes, AIError> {
+    let mut bytes = BytesMut::new();
+    while let Some(chunk) = body.next().await {
+        let chunk = chunk?;
+        let room = MAX_ERROR_BODY.saturating_sub(bytes.len());
+        if chunk.len() >= room {
+            bytes.extend_from_slice(chunk.get(..room).unwrap_or_default());
+            break;
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes.freeze())
+}
+
+/// Reads the next piece of a body under a timer.
+///
+/// # Errors
+/// `Transport` with operation `read`.
+///
+/// # Cancel safety
+/// Cancel safe.
+pub async fn next_chunk(
+    body: &mut BodyStream,
+    limit: Option<Duration>,
+    context: &HttpContext,
+) -> Option<Result<Bytes, AIError>> {
+    let chunk = match limit {
+        None => body.next().await,
+        Some(limit) => match timeout(limit, body.next()).await {
+            Ok(chunk) => chunk,
+            Err(_) => {
+                let details = TransportDetails {
+                    code: Some("Timeout".to_owned()),
+                    url: Some(context.url.clone()),
+                    ..TransportDetails::http(TransportOperation::Read)
+                };
+                let message = format!("The provider sent nothing for {limit:?}");
+                Some(Err(AIError::transport(details, message)))
+            }
+        },
+    };
+    chunk.map(|chunk| chunk.map_err(|error| error.with_http(Some(context))))
+}

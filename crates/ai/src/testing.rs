@@ -1,0 +1,1 @@
+//! Recorder, scripted responses and other helpers for tests.
