@@ -1,1 +1,8 @@
-//! placeholder
+//! The engine of abide: event log and projections, sessions, recovery, tools, permissions, locations.
+//!
+//! This crate must not know HTTP servers or terminals. Decisions are pure and made before effects; every
+//! effect is announced in the log before it happens; clock, ids, randomness and the environment come from
+//! [`world::World`], models, tools and directories through the traits of `session::place`.
+
+pub mod store;
+pub mod world;

@@ -1,0 +1,159 @@
+//! The store: the event log with its projections, leases, journals and small values (spec/session.md sections 3,
+//! 9.2, 9.3 and 12).
+//!
+//! Everything durable goes through [`EventStore::append`]: one transaction holds the events, their projections and
+//! the operational rows that belong to them ([`Hook`]). Two implementations pass one suite: SQLite and memory.
+
+mod types;
+
+use std::sync::Arc;
+
+use abide_schema::event::StoredEvent;
+use abide_schema::live::LiveEvent;
+use abide_schema::permission::SavedPermission;
+use abide_schema::project::{ContextRow, InputRow, MessageRow, Position};
+use abide_schema::session::SessionInfo;
+use abide_schema::todo::Todo;
+use abide_schema::{MessageId, MutationId, OwnerId, ProjectId, SavedPermissionId, Seq, SessionId};
+use futures_util::future::BoxFuture;
+
+pub use types::*;
+
+/// A future of a store operation.
+pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
+
+/// The event log.
+pub trait EventStore: Send + Sync {
+    /// Appends events with their projections and operational rows, all or nothing.
+    ///
+    /// Returns after the commit (and, for [`Durability::Synced`], after it reached the disk).
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not stop an append that was queued.
+    fn append(&self, batch: Batch) -> BoxFuture<'_, Result<Vec<Arc<StoredEvent>>, AppendError>>;
+
+    /// Reads a finite page of one session's log, by log position or by contract position ([`View`]).
+    fn read<'a>(&'a self, session: &'a SessionId, range: SeqRange, view: View, limit: u32) -> StoreFuture<'a, Page>;
+
+    /// Returns the head of a session's log: log position and contract position.
+    fn head<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Option<Head>>;
+
+    /// Watches the head: level-triggered, a slow watcher loses wakes but no events. Subscribe before reading.
+    fn watch(&self, session: &SessionId) -> HeadWatch;
+
+    /// Takes over one event of a serialized log.
+    fn replay(&self, record: Replay) -> StoreFuture<'_, ReplayOutcome>;
+
+    /// Deletes and rebuilds the projections of one session from its log.
+    fn rebuild<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, ()>;
+
+    /// Compares the projections of one session with rebuilt ones; returns the differences, in words.
+    fn verify<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Vec<String>>;
+
+    /// Subscribes to all committed and live events of this process, in order. A subscriber that falls
+    /// [`BUS_CAPACITY`] behind gets [`BusLagged`] and must start over.
+    fn subscribe(&self) -> BusReceiver;
+
+    /// Publishes an ephemeral event to the subscribers.
+    fn publish_live(&self, event: LiveEvent);
+}
+
+/// The projections, read.
+pub trait ProjectionStore: Send + Sync {
+    /// Reads a session.
+    fn session<'a>(&'a self, id: &'a SessionId) -> StoreFuture<'a, Option<SessionInfo>>;
+    /// Lists sessions.
+    fn sessions(&self, query: SessionQuery) -> StoreFuture<'_, Vec<SessionInfo>>;
+    /// Reads a page of a session's messages with content.
+    fn messages<'a>(&'a self, session: &'a SessionId, query: MessageQuery) -> StoreFuture<'a, Vec<MessageRow>>;
+    /// Reads one message of any session with content.
+    fn message<'a>(&'a self, id: &'a MessageId) -> StoreFuture<'a, Option<MessageRow>>;
+    /// Reads an input of any session.
+    fn input<'a>(&'a self, id: &'a MessageId) -> StoreFuture<'a, Option<InputRow>>;
+    /// Reads a session's pending inputs in admission order.
+    fn pending_inputs<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Vec<InputRow>>;
+    /// Reads a session's context epoch.
+    fn context<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Option<ContextRow>>;
+    /// Returns the position of the newest completed compaction, where active history begins.
+    fn history_start<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Option<Position>>;
+    /// Reads the messages with open state (assistants without completion, open items, running compactions, open
+    /// shells), with content, in order: what a crash left.
+    fn open_messages<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Vec<MessageRow>>;
+    /// Counts direct children and lists their ids.
+    fn children<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Vec<SessionId>>;
+}
+
+/// Who executes which session.
+pub trait LeaseStore: Send + Sync {
+    /// Registers this process instance and holds its lock for the life of the store.
+    fn owner(&self) -> OwnerId;
+    /// Reads a session's lease row.
+    fn lease<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Option<Lease>>;
+    /// Lists leases whose owner is dead.
+    fn orphans(&self) -> StoreFuture<'_, Vec<Lease>>;
+    /// Lists sessions without live owner where work is owed: `wake_seq > done_seq` and pending input.
+    fn owed(&self) -> StoreFuture<'_, Vec<SessionId>>;
+    /// Takes an orphaned lease over by compare-and-swap on owner and fence; counts one attempt. `None`: somebody
+    /// else was faster.
+    fn take_over<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, Option<Lease>>;
+    /// Says whether an owner still lives.
+    fn is_alive<'a>(&'a self, owner: &'a OwnerId) -> StoreFuture<'a, bool>;
+    /// Sets `wake_seq` or `interrupt_seq` to the head, for an owner elsewhere.
+    fn signal<'a>(&'a self, session: &'a SessionId, signal: Signal) -> StoreFuture<'a, ()>;
+}
+
+/// Write-ahead records of what tools do, and drafts of streamed text.
+pub trait JournalStore: Send + Sync {
+    /// Records a dispatched or streaming model request. Not synced.
+    fn put_attempt(&self, attempt: StepAttempt) -> StoreFuture<'_, ()>;
+    /// Lists the attempts of a session.
+    fn attempts<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Vec<StepAttempt>>;
+    /// Upserts the draft of an open fragment. Not synced.
+    fn put_draft(&self, draft: Draft) -> StoreFuture<'_, ()>;
+    /// Lists the drafts of a session.
+    fn drafts<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Vec<Draft>>;
+    /// Inserts a planned mutation with its files; refuses a second one for the same call. Synced.
+    fn plan_mutation(&self, mutation: Mutation) -> StoreFuture<'_, ()>;
+    /// Moves a mutation to another state; with `fence`, only while that fence is still the session's. Synced.
+    fn mark_mutation<'a>(&'a self, id: &'a MutationId, state: MutationState, fence: Option<u64>)
+    -> StoreFuture<'a, ()>;
+    /// Reads the unsettled mutations of a session.
+    fn mutations<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Vec<Mutation>>;
+    /// Reads all unsettled mutations of all sessions.
+    fn all_mutations(&self) -> StoreFuture<'_, Vec<Mutation>>;
+    /// Upserts a process record. Synced.
+    fn put_process(&self, process: ToolProcess) -> StoreFuture<'_, ()>;
+    /// Lists the process records of a session.
+    fn processes<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Vec<ToolProcess>>;
+    /// Deletes a process record.
+    fn drop_process<'a>(&'a self, key: &'a CallKey) -> StoreFuture<'a, ()>;
+}
+
+/// Small values.
+pub trait ValueStore: Send + Sync {
+    /// Reads a content-addressed value.
+    fn blob<'a>(&'a self, hash: &'a str) -> StoreFuture<'a, Option<Vec<u8>>>;
+    /// Reads a value by key.
+    fn get_value<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<String>>;
+    /// Writes or removes a value by key.
+    fn set_value<'a>(&'a self, key: &'a str, value: Option<String>) -> StoreFuture<'a, ()>;
+    /// Lists saved permissions of a project, or of all.
+    fn saved_permissions<'a>(&'a self, project: Option<&'a ProjectId>) -> StoreFuture<'a, Vec<SavedPermission>>;
+    /// Saves permissions; those that exist already stay as they are.
+    fn save_permissions(&self, saved: Vec<SavedPermission>) -> StoreFuture<'_, ()>;
+    /// Removes a saved permission; an unknown one is no error.
+    fn remove_permission<'a>(&'a self, id: &'a SavedPermissionId) -> StoreFuture<'a, ()>;
+    /// Reads a session's things to do.
+    fn todos<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Vec<Todo>>;
+    /// Replaces a session's things to do.
+    fn set_todos<'a>(&'a self, session: &'a SessionId, todos: Vec<Todo>) -> StoreFuture<'a, ()>;
+}
+
+/// The whole store.
+pub trait Store: EventStore + ProjectionStore + LeaseStore + JournalStore + ValueStore {}
+impl<T: EventStore + ProjectionStore + LeaseStore + JournalStore + ValueStore> Store for T {}
+
+/// Returns `seq`'s successor, or the first position when there is none.
+pub fn next_seq(head: Option<Seq>) -> Seq {
+    head.map_or(Seq(0), Seq::next)
+}
