@@ -1,1 +1,90 @@
-//! Placeholder of the `anthropic_messages` protocol.
+//! The `anthropic-messages` protocol and its route.
+
+mod body;
+mod events;
+mod lower;
+mod marks;
+mod parse;
+mod property_names;
+mod system_updates;
+mod usage;
+
+pub use body::Body;
+pub use events::Event;
+pub use parse::State;
+
+use std::sync::Arc;
+
+use crate::route::auth::Auth;
+use crate::route::endpoint::Endpoint;
+use crate::route::framing::{Frame, Framing};
+use crate::route::headers::Headers;
+use crate::route::protocol::{CacheSupport, DecodeError, Protocol};
+use crate::route::{Route, RouteParts};
+use crate::schema::errors::AIError;
+use crate::schema::events::LLMEvent;
+use crate::schema::ids::ProtocolId;
+use crate::schema::model::Defaults;
+use crate::schema::request::LLMRequest;
+
+/// The name in messages for people.
+const NAME: &str = "Anthropic Messages";
+/// The version of the wire format.
+const VERSION: &str = "2023-06-01";
+
+/// The wire format of Anthropic's messages.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AnthropicMessages;
+
+impl Protocol for AnthropicMessages {
+    type Body<'r> = Body<'r>;
+    type Event<'f> = Event<'f>;
+    type State = State;
+
+    fn id(&self) -> ProtocolId {
+        "anthropic-messages".into()
+    }
+
+    fn body_from<'r>(&self, request: &'r LLMRequest) -> Result<Body<'r>, AIError> {
+        lower::from_request(request)
+    }
+
+    fn initial(&self, request: &LLMRequest) -> State {
+        State::new(request)
+    }
+
+    fn decode_event<'f>(&self, frame: &'f Frame) -> Result<Event<'f>, DecodeError> {
+        events::decode(frame)
+    }
+
+    fn step(&self, state: &mut State, event: Event<'_>, frame: &Frame, out: &mut Vec<LLMEvent>) -> Result<(), AIError> {
+        state.step(event, frame, out)
+    }
+
+    fn terminal(&self, event: &Event<'_>) -> bool {
+        matches!(event, Event::MessageStop)
+    }
+
+    fn on_halt(&self, state: &mut State, out: &mut Vec<LLMEvent>) -> Result<(), AIError> {
+        state.halt(out)
+    }
+
+    fn cache_marks(&self, _request: &LLMRequest) -> CacheSupport {
+        CacheSupport::Full
+    }
+}
+
+/// The route to Anthropic, without credentials.
+pub fn route() -> Route {
+    Route::make(RouteParts {
+        id: "anthropic-messages".into(),
+        provider: Some("anthropic".into()),
+        metadata_key: Some("anthropic".to_owned()),
+        protocol: AnthropicMessages,
+        endpoint: Endpoint::new("https://api.anthropic.com/v1", "/messages"),
+        auth: Auth::none(),
+        framing: Framing::SseEvents(events::EVENT_NAMES),
+        headers: Some(Arc::new(|_| Headers::from_iter([("anthropic-version", VERSION)]))),
+        defaults: Defaults::default(),
+    })
+}

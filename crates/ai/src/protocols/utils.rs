@@ -1,5 +1,6 @@
 //! Bulky projections that protocols share.
 
+pub mod borrowed;
 pub mod lifecycle;
 pub mod media;
 pub mod tool_schema;

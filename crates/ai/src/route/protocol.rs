@@ -22,8 +22,8 @@ pub type DecodeError = Box<dyn Error + Send + Sync>;
 ///
 /// Events may borrow from their frame, so that a text delta costs one allocation.
 pub trait Protocol: Send + Sync + 'static {
-    /// The request body.
-    type Body: Serialize;
+    /// The request body; it may borrow from the request, so that a long history is not copied.
+    type Body<'r>: Serialize;
     /// One decoded event.
     type Event<'f>;
     /// What is remembered between events.
@@ -36,7 +36,7 @@ pub trait Protocol: Send + Sync + 'static {
     ///
     /// # Errors
     /// `InvalidRequest` or `UnsupportedOperation` for content the protocol cannot carry.
-    fn body_from(&self, request: &LLMRequest) -> Result<Self::Body, AIError>;
+    fn body_from<'r>(&self, request: &'r LLMRequest) -> Result<Self::Body<'r>, AIError>;
 
     /// The state before the first event.
     fn initial(&self, request: &LLMRequest) -> Self::State;
