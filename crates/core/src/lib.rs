@@ -2,7 +2,9 @@
 //!
 //! This crate must not know HTTP servers or terminals. Decisions are pure and made before effects; every
 //! effect is announced in the log before it happens; clock, ids, randomness and the environment come from
-//! [`world::World`], models, tools and directories through the traits of `session::place`.
+//! [`world::World`], models, tools and directories through the traits of [`session::place`].
 
+pub mod session;
 pub mod store;
+pub mod tool;
 pub mod world;

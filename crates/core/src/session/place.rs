@@ -168,7 +168,7 @@ pub trait Place: Send + Sync {
     /// Takes the tools that `rules` leave visible.
     fn tools(&self, agent: &AgentInfo, model: &ResolvedModel, rules: &[Rule]) -> Arc<dyn ToolSnapshot>;
     /// Observes the context sources once.
-    fn context<'a>(&'a self, agent: &'a AgentInfo, model: &'a ResolvedModel) -> BoxFuture<'a, Vec<ObservedSource>>;
+    fn context<'a>(&'a self, agent: &'a AgentInfo) -> BoxFuture<'a, Vec<ObservedSource>>;
     /// Returns the built-in base prompt for a model.
     fn base_prompt(&self, model: &ResolvedModel) -> String;
     /// Captures a snapshot of the files; best effort.
