@@ -260,7 +260,7 @@ fn rate_limit_details(headers: &IndexMap<String, String>, retry_after_ms: Option
     let mut details = RateLimitDetails { retry_after_ms, ..RateLimitDetails::default() };
     for (header, value) in headers {
         let found = if let Some(rest) = header.strip_prefix("x-ratelimit-") {
-            rest.split_once('-').map(|(kind, name)| (kind, name))
+            rest.split_once('-')
         } else if let Some(rest) = header.strip_prefix("anthropic-ratelimit-") {
             rest.rsplit_once('-').map(|(name, kind)| (kind, name))
         } else {

@@ -87,9 +87,9 @@ impl<'de> Deserialize<'de> for Timeout {
                     "expected a timeout in milliseconds above 0, or false, got {number}"
                 ))),
             },
-            other => Err(serde::de::Error::custom(format!(
-                "expected a timeout in milliseconds above 0, or false, got {other}"
-            ))),
+            other @ (Value::Null | Value::Bool(true) | Value::String(_) | Value::Array(_) | Value::Object(_)) => Err(
+                serde::de::Error::custom(format!("expected a timeout in milliseconds above 0, or false, got {other}")),
+            ),
         }
     }
 }

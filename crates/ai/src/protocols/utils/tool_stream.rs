@@ -84,12 +84,12 @@ impl<K: Ord + Clone> ToolStream<K> {
     /// arguments grow over [`MAX_TOOL_INPUT_BYTES`].
     pub fn append_or_start(
         &mut self,
-        key: K,
+        key: &K,
         delta: ToolDelta<'_>,
         missing: &str,
         out: &mut Vec<LLMEvent>,
     ) -> Result<(), AIError> {
-        if !self.pending.contains_key(&key) {
+        if !self.pending.contains_key(key) {
             let id = delta.id.filter(|id| !id.is_empty());
             let name = delta.name.filter(|name| !name.is_empty());
             let (Some(id), Some(name)) = (id, name) else {
@@ -99,7 +99,7 @@ impl<K: Ord + Clone> ToolStream<K> {
             out.push(input_start(&tool));
             self.pending.insert(key.clone(), tool);
         }
-        self.append_existing(&key, delta.text, out)
+        self.append_existing(key, delta.text, out)
     }
 
     /// Appends arguments to a started call; empty text does nothing.

@@ -15,9 +15,9 @@ use crate::schema::errors::{AIError, HttpContext, TransportDetails, TransportOpe
 use crate::schema::options::{HttpOptions, Timeout};
 
 /// Longest wait for response headers, and longest silence within a body.
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(5);
 /// The same until the first byte of a local server, which may have to load its model first.
-pub const LOCAL_FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(1800);
+pub const LOCAL_FIRST_BYTE_TIMEOUT: Duration = Duration::from_mins(30);
 /// The most bytes of an error body that are kept.
 pub const MAX_ERROR_BODY: usize = 1024 * 1024;
 /// How long the body of a refused request may take.
@@ -181,9 +181,10 @@ pub async fn next_chunk(
 ) -> Option<Result<Bytes, AIError>> {
     let chunk = match limit {
         None => body.next().await,
-        Some(limit) => match timeout(limit, body.next()).await {
-            Ok(chunk) => chunk,
-            Err(_) => {
+        Some(limit) => {
+            if let Ok(chunk) = timeout(limit, body.next()).await {
+                chunk
+            } else {
                 let details = TransportDetails {
                     code: Some("Timeout".to_owned()),
                     url: Some(context.url.clone()),
@@ -192,7 +193,7 @@ pub async fn next_chunk(
                 let message = format!("The provider sent nothing for {limit:?}");
                 Some(Err(AIError::transport(details, message)))
             }
-        },
+        }
     };
     chunk.map(|chunk| chunk.map_err(|error| error.with_http(Some(context))))
 }
