@@ -1,3 +1,12 @@
 //! Tools: what the model may call, and the boundary that runs calls (spec/tools.md).
+//!
+//! A built-in tool is a type with [`leaf::TypedTool`]; [`info::ToolInfo::typed`] makes it a registrable tool. Its
+//! code sees a [`leaf::ToolContext`] and returns a [`leaf::ToolReturn`] or a [`outcome::ToolFailure`]; nothing else
+//! that can happen to a call (decline, interruption, defect) is a value that it could see.
 
+pub mod failure;
+pub mod info;
+pub mod leaf;
 pub mod outcome;
+pub mod progress;
+pub mod scope;
