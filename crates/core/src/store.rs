@@ -4,6 +4,7 @@
 //! Everything durable goes through [`EventStore::append`]: one transaction holds the events, their projections and
 //! the operational rows that belong to them ([`Hook`]). Two implementations pass one suite: SQLite and memory.
 
+mod signal;
 mod types;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use abide_schema::todo::Todo;
 use abide_schema::{MessageId, MutationId, OwnerId, ProjectId, SavedPermissionId, Seq, SessionId};
 use futures_util::future::BoxFuture;
 
+pub use signal::{BUS_CAPACITY, BusEvent, BusLagged, BusReceiver, Doorbell, HeadWatch};
 pub use types::*;
 
 /// A future of a store operation.
@@ -41,8 +43,15 @@ pub trait EventStore: Send + Sync {
     /// Watches the head: level-triggered, a slow watcher loses wakes but no events. Subscribe before reading.
     fn watch(&self, session: &SessionId) -> HeadWatch;
 
-    /// Takes over one event of a serialized log.
-    fn replay(&self, record: Replay) -> StoreFuture<'_, ReplayOutcome>;
+    /// Takes over one event of a serialized log (spec/session.md 3.7).
+    fn replay(&self, replay: Replay) -> BoxFuture<'_, Result<ReplayOutcome, ReplayError>>;
+
+    /// Deletes the events, the sequence and everything else of a session, as if it had never been. Deleting a
+    /// session for a user appends `session.deleted` instead.
+    fn remove<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, ()>;
+
+    /// Lists all sessions with a log, deleted ones included, oldest first: `db verify` and `db rebuild` go through them.
+    fn logs(&self) -> StoreFuture<'_, Vec<SessionId>>;
 
     /// Deletes and rebuilds the projections of one session from its log.
     fn rebuild<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, ()>;
@@ -98,8 +107,12 @@ pub trait LeaseStore: Send + Sync {
     fn take_over<'a>(&'a self, lease: &'a Lease) -> StoreFuture<'a, Option<Lease>>;
     /// Says whether an owner still lives.
     fn is_alive<'a>(&'a self, owner: &'a OwnerId) -> StoreFuture<'a, bool>;
-    /// Sets `wake_seq` or `interrupt_seq` to the head, for an owner elsewhere.
+    /// Sets `wake_seq` or `interrupt_seq` to the head, for an owner elsewhere. Nothing happens when the session has
+    /// no log.
     fn signal<'a>(&'a self, session: &'a SessionId, signal: Signal) -> StoreFuture<'a, ()>;
+    /// Returns a bell that rings after another process wrote: the holder then reads its leases again for signals.
+    /// With SQLite it rings within 250 ms.
+    fn doorbell(&self) -> Doorbell;
 }
 
 /// Write-ahead records of what tools do, and drafts of streamed text.
@@ -131,6 +144,8 @@ pub trait JournalStore: Send + Sync {
 
 /// Small values.
 pub trait ValueStore: Send + Sync {
+    /// Writes a content-addressed value and returns its hash (SHA-256 in hex).
+    fn put_blob(&self, data: Vec<u8>) -> StoreFuture<'_, String>;
     /// Reads a content-addressed value.
     fn blob<'a>(&'a self, hash: &'a str) -> StoreFuture<'a, Option<Vec<u8>>>;
     /// Reads a value by key.

@@ -298,7 +298,7 @@ durable_events! {
     Updated = names::UPDATED, 1, Extension {} optional {
         metadata: JsonObject,
         permissions: Vec<Rule>,
-        archived: Option<Timestamp>,
+        #[serde(deserialize_with = "crate::json::present")] archived: Option<Timestamp>,
     }
     /// A user saw the session's state at `idle`.
     Viewed = names::VIEWED, 1, Extension { idle: Timestamp, } optional {}

@@ -6,6 +6,16 @@ use sha2::{Digest as _, Sha256};
 /// A JSON object.
 pub type JsonObject = serde_json::Map<String, Value>;
 
+/// Deserializes a field whose `null` means something else than its absence: `null` is `Some(None)`.
+///
+/// # Errors
+/// When the value is neither `null` nor a `T`.
+pub fn present<'de, T: serde::Deserialize<'de>, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    <Option<T> as serde::Deserialize>::deserialize(deserializer).map(Some)
+}
+
 /// Writes `value` as canonical JSON: keys sorted, no insignificant whitespace.
 pub fn canonical(value: &Value) -> String {
     let mut out = String::new();

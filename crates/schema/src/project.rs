@@ -8,7 +8,7 @@ mod apply;
 mod memory;
 mod rows;
 
-pub use apply::apply;
+pub use apply::{INPUT_HASH_KEY, apply};
 pub use memory::MemoryRows;
 pub use rows::{ContextRow, InputPayload, InputRow, MessageRow, Position, Rows};
 

@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-use abide_schema::event::{EventData, LogRecord, StoredEvent};
-use abide_schema::live::LiveEvent;
+use abide_schema::event::{DecodeError, EventData, LogRecord, StoredEvent};
 use abide_schema::location::LocationRef;
 use abide_schema::message::ItemKind;
 use abide_schema::project::Position;
-use abide_schema::{CallId, EventId, JsonObject, MessageId, MutationId, OwnerId, ProjectId, Seq, SessionId, Timestamp};
-use tokio::sync::{broadcast, watch};
+use serde::{Deserialize, Serialize};
 
-/// How many events a subscriber of the instance-wide stream may fall behind.
-pub const BUS_CAPACITY: usize = 4096;
+use abide_schema::{CallId, EventId, JsonObject, MessageId, MutationId, OwnerId, ProjectId, Seq, SessionId, Timestamp};
 
 /// One event to append.
 #[derive(Clone, Debug)]
@@ -243,6 +240,16 @@ pub enum StoreError {
     /// A record conflicts with what is stored.
     #[error("{0}")]
     Conflict(String),
+    /// Another owner has taken the session over.
+    #[error("session {session} is fenced: the writer has fence {expected}, the session {actual}")]
+    Fenced {
+        /// The session.
+        session: SessionId,
+        /// The writer's fence.
+        expected: u64,
+        /// The session's fence.
+        actual: u64,
+    },
     /// The writer is gone: an earlier write failed in a way that leaves the state unknown, or the store was closed.
     #[error("the store is closed: {0}")]
     Closed(String),
@@ -291,52 +298,31 @@ pub struct Head {
     pub contract_seq: Option<Seq>,
 }
 
-/// Watches a head.
-#[derive(Clone, Debug)]
-pub struct HeadWatch(pub watch::Receiver<Option<Head>>);
-
-/// An event of the instance-wide stream.
-#[derive(Clone, Debug)]
-pub enum BusEvent {
-    /// A committed event.
-    Stored(Arc<StoredEvent>),
-    /// An ephemeral event.
-    Live(Arc<LiveEvent>),
-}
-
-/// The subscriber fell too far behind; its stream ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the subscriber fell more than {BUS_CAPACITY} events behind")]
-pub struct BusLagged;
-
-/// A subscription to the instance-wide stream.
-#[derive(Debug)]
-pub struct BusReceiver(pub broadcast::Receiver<BusEvent>);
-
-impl BusReceiver {
-    /// Waits for the next event; `None` when the store is gone.
-    ///
-    /// # Errors
-    /// [`BusLagged`] when events were lost.
-    ///
-    /// # Cancel safety
-    /// Cancel safe: no event is lost.
-    pub async fn next(&mut self) -> Option<Result<BusEvent, BusLagged>> {
-        match self.0.recv().await {
-            Ok(event) => Some(Ok(event)),
-            Err(broadcast::error::RecvError::Lagged(_)) => Some(Err(BusLagged)),
-            Err(broadcast::error::RecvError::Closed) => None,
-        }
-    }
-}
-
 /// An event of a serialized log, to be taken over.
 #[derive(Debug)]
 pub struct Replay {
     /// The record.
     pub record: LogRecord,
-    /// Whether subscribers are told.
+    /// Whether subscribers of the bus are told.
     pub publish: bool,
+    /// Who replays, when the log belongs to one replayer.
+    pub claim: Option<ReplayClaim>,
+}
+
+impl Replay {
+    /// Makes a replay that tells nobody and claims nothing.
+    pub const fn new(record: LogRecord) -> Self {
+        Self { record, publish: false, claim: None }
+    }
+}
+
+/// Names the one who replays a log. The first claim owns the log; replay owners are unrelated to leases.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplayClaim {
+    /// The replayer.
+    pub owner: String,
+    /// Whether another owner is an error; otherwise the record is ignored.
+    pub strict: bool,
 }
 
 /// What became of a replayed event.
@@ -346,6 +332,60 @@ pub enum ReplayOutcome {
     Accepted,
     /// It was there already.
     Known,
+    /// The log belongs to another replayer.
+    Ignored,
+}
+
+/// Why a record of a serialized log was refused. Nothing was stored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The envelope names another session than the data.
+    #[error("the record is of session {envelope}, its data of session {data}")]
+    AggregateMismatch {
+        /// The envelope's session.
+        envelope: SessionId,
+        /// The data's session.
+        data: SessionId,
+    },
+    /// Events between the head and the record are missing.
+    #[error("session {session}: the record has position {seq}, the log ends at {head:?}")]
+    SequenceGap {
+        /// The session.
+        session: SessionId,
+        /// The record's position.
+        seq: Seq,
+        /// The head.
+        head: Option<Seq>,
+    },
+    /// Another event has this position.
+    #[error("session {session}: another event is stored at position {seq}")]
+    Diverged {
+        /// The session.
+        session: SessionId,
+        /// The position.
+        seq: Seq,
+    },
+    /// The log belongs to another replayer.
+    #[error("session {session} is replayed by {owner}")]
+    OwnedElsewhere {
+        /// The session.
+        session: SessionId,
+        /// Its replayer.
+        owner: String,
+    },
+    /// The record is no event that this abide knows.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// The event cannot be stored.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+}
+
+impl From<StoreError> for ReplayError {
+    fn from(error: StoreError) -> Self {
+        Self::Append(AppendError::Storage(error))
+    }
 }
 
 /// Order of a list.
@@ -499,7 +539,7 @@ pub struct Draft {
 }
 
 /// Where a mutation stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MutationState {
     /// Intent is durable, nothing is changed.
     Planned,
@@ -537,7 +577,7 @@ pub struct Mutation {
 }
 
 /// What happens to a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileOp {
     /// It must not exist and is made.
     Create,
@@ -552,7 +592,7 @@ pub enum FileOp {
 }
 
 /// One file of a mutation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MutationFile {
     /// What happens.
     pub op: FileOp,

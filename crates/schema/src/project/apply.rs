@@ -15,7 +15,7 @@ use crate::session::{ForkInfo, Outcome, SessionInfo, SessionTime};
 use crate::{CallId, MessageId, Seq, SessionId, Timestamp};
 
 /// The key of an admission event's envelope metadata that holds the hash of the raw request.
-pub(crate) const INPUT_HASH_KEY: &str = "inputHash";
+pub const INPUT_HASH_KEY: &str = "inputHash";
 
 type Outcome_<R> = Result<(), ProjectError<<R as Rows>::Error>>;
 
@@ -620,9 +620,11 @@ impl<R: Rows> Apply<'_, R> {
     fn step_started(&mut self, data: &event::StepStarted) -> Outcome_<R> {
         let existing = self.rows.message(&data.assistant_message_id).map_err(ProjectError::Rows)?;
         if let Some(mut row) = existing {
-            let Message::Assistant(assistant) = &mut row.message else {
-                return Err(ProjectError::MessageExists { id: data.assistant_message_id.clone() });
-            };
+            let exists = || ProjectError::MessageExists { id: data.assistant_message_id.clone() };
+            if row.session_id != data.session_id {
+                return Err(exists());
+            }
+            let Message::Assistant(assistant) = &mut row.message else { return Err(exists()) };
             assistant.agent = data.agent.clone();
             assistant.model = data.model.clone();
             assistant.retry = None;
@@ -692,7 +694,8 @@ impl<R: Rows> Apply<'_, R> {
         id: &str,
         change: impl FnOnce(&mut AssistantContent) -> bool,
     ) -> Outcome_<R> {
-        if let Some((index, mut item)) = self.rows.content(message, kind, id).map_err(ProjectError::Rows)?
+        if let Some((index, mut item)) =
+            self.rows.content(self.event.session_id(), message, kind, id).map_err(ProjectError::Rows)?
             && change(&mut item)
         {
             self.rows.set_content(message, index, &item).map_err(ProjectError::Rows)?;
@@ -736,6 +739,9 @@ impl<R: Rows> Apply<'_, R> {
             None => self.rows.newest_assistant(&data.session_id),
         };
         let Some(mut row) = row.map_err(ProjectError::Rows)? else { return Ok(()) };
+        if row.session_id != data.session_id {
+            return Ok(());
+        }
         if let Message::Assistant(assistant) = &mut row.message {
             assistant.retry = Some(RetryState { attempt: data.attempt, at: data.at, error: data.error.clone() });
             self.rows.update_message(&row).map_err(ProjectError::Rows)?;
@@ -752,6 +758,9 @@ impl<R: Rows> Apply<'_, R> {
     ) -> Outcome_<R> {
         let row = self.rows.message(id).map_err(ProjectError::Rows)?;
         if let Some(mut row) = row {
+            if row.session_id != *self.id() {
+                return Err(ProjectError::MessageExists { id: id.clone() });
+            }
             if let Message::Compaction(message) = &mut row.message {
                 change(message);
                 self.rows.update_message(&row).map_err(ProjectError::Rows)?;

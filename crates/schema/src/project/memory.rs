@@ -177,10 +177,14 @@ impl Rows for MemoryRows {
 
     fn content(
         &mut self,
+        session: &SessionId,
         message: &MessageId,
         kind: ItemKind,
         item_id: &str,
     ) -> Result<Option<(u32, AssistantContent)>, Infallible> {
+        if self.messages.get(message).is_none_or(|row| row.session_id != *session) {
+            return Ok(None);
+        }
         let found = self.items(message).and_then(|items| {
             let index = items.iter().rposition(|item| item.kind() == kind && item.id() == item_id)?;
             Some((u32::try_from(index).ok()?, items.get(index)?.clone()))

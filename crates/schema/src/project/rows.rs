@@ -130,9 +130,10 @@ pub trait Rows {
 
     /// Appends an item to an assistant message.
     fn push_content(&mut self, message: &MessageId, item: &AssistantContent) -> Result<(), Self::Error>;
-    /// Reads the latest item with this kind and id, and its index.
+    /// Reads the latest item with this kind and id of a message of this session, and its index.
     fn content(
         &mut self,
+        session: &SessionId,
         message: &MessageId,
         kind: ItemKind,
         item_id: &str,
