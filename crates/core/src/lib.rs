@@ -4,6 +4,8 @@
 //! effect is announced in the log before it happens; clock, ids, randomness and the environment come from
 //! [`world::World`], models, tools and directories through the traits of [`session::place`].
 
+pub mod fault;
+pub mod fs;
 pub mod permission;
 pub mod question;
 pub mod session;

@@ -1,0 +1,4 @@
+//! Files: resolution of paths, reading and listing for clients, text and its encodings, diffs, and the mutation
+//! journal through which everything that changes a file goes (spec/tools.md section 10, spec/session.md 9.2).
+
+pub mod access;
