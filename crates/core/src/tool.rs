@@ -8,5 +8,8 @@ pub mod failure;
 pub mod info;
 pub mod leaf;
 pub mod outcome;
+pub mod output;
 pub mod progress;
 pub mod scope;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
