@@ -178,6 +178,7 @@ pub struct Values {
     saved: Mutex<Vec<SavedPermission>>,
     todos: Mutex<BTreeMap<SessionId, Vec<Todo>>>,
     other: Mutex<BTreeMap<String, String>>,
+    blobs: Mutex<BTreeMap<String, Vec<u8>>>,
 }
 
 fn ready<'a, T: Send + 'a>(value: T) -> StoreFuture<'a, T> {
@@ -185,8 +186,14 @@ fn ready<'a, T: Send + 'a>(value: T) -> StoreFuture<'a, T> {
 }
 
 impl ValueStore for Values {
-    fn blob<'a>(&'a self, _: &'a str) -> StoreFuture<'a, Option<Vec<u8>>> {
-        ready(None)
+    fn put_blob(&self, data: Vec<u8>) -> StoreFuture<'_, String> {
+        let hash = abide_schema::json::sha256_hex(&data);
+        self.blobs.lock().unwrap_or_else(PoisonError::into_inner).insert(hash.clone(), data);
+        ready(hash)
+    }
+
+    fn blob<'a>(&'a self, hash: &'a str) -> StoreFuture<'a, Option<Vec<u8>>> {
+        ready(self.blobs.lock().unwrap_or_else(PoisonError::into_inner).get(hash).cloned())
     }
 
     fn get_value<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<String>> {
