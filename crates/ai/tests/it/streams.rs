@@ -1,0 +1,68 @@
+//! Scripted streams: a body goes in, events and perhaps an error come out, however the bytes arrive.
+//!
+//! A fixture is a text file: a sentence that says what is shown, `--- body close|reset`, the body,
+//! `--- events`, one event a line, and, if the stream fails, `--- error` with the error as JSON.
+//! `UPDATE=1` writes what comes out into the files.
+
+use std::fs;
+use std::path::Path;
+
+use abide_ai::schema::model::Compatibility;
+use abide_ai::testing::scripted::End;
+use abide_ai::{AIError, LLMEvent};
+use bytes::Bytes;
+
+use crate::support::{ask, feeds, files, fixtures, is_update, model, run};
+
+#[test]
+fn anthropic_messages() {
+    check_all("anthropic-messages");
+}
+
+fn check_all(protocol: &str) {
+    for path in files(&fixtures("streams").join(protocol), "txt") {
+        check(protocol, &path);
+    }
+}
+
+fn check(protocol: &str, path: &Path) {
+    let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+    let text = fs::read_to_string(path).unwrap();
+    let (head, expected) = text.split_once("\n--- events\n").expect("a fixture has events");
+    let (what, rest) = head.split_once("\n--- body ").expect("a fixture has a body");
+    let (end, body) = rest.split_once('\n').expect("a fixture has a body");
+    let end = match end {
+        "close" => End::Close,
+        "reset" => End::Reset,
+        other => panic!("{name}: unknown end {other:?}"),
+    };
+    let request = ask(model(protocol, "m", Compatibility::default()));
+    for (feed, script) in feeds(&Bytes::from(body.to_owned())) {
+        let (events, error) = run(&request, script.ending(end));
+        let found = render(&events, error.as_ref());
+        if is_update() && feed == "whole" {
+            fs::write(path, format!("{what}\n--- body {}\n--- events\n{found}", rest)).unwrap();
+            return;
+        }
+        assert_eq!(found, expected, "{protocol}/{name}, fed {feed}");
+    }
+}
+
+fn render(events: &[LLMEvent], error: Option<&AIError>) -> String {
+    let mut text = String::new();
+    for event in events {
+        text.push_str(&serde_json::to_string(event).unwrap());
+        text.push('\n');
+    }
+    if let Some(error) = error {
+        let mut value = serde_json::to_value(error).unwrap();
+        let object = value.as_object_mut().unwrap();
+        object.insert("retry".to_owned(), format!("{:?}", error.retry_class()).into());
+        let http = object.remove("http").is_some_and(|http| http["status"] == 200);
+        assert!(http, "a failure in a stream carries the observed response");
+        text.push_str("--- error\n");
+        text.push_str(&serde_json::to_string_pretty(&value).unwrap());
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,84 @@
+//! What the fixture suites share.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use abide_ai::protocols::anthropic_messages;
+use abide_ai::route::auth::Auth;
+use abide_ai::route::{ModelSelection, Route, RoutePatch};
+use abide_ai::schema::model::Compatibility;
+use abide_ai::testing::scripted::{ScriptedBody, ScriptedExecutor, ScriptedResponse};
+use abide_ai::testing::test_client;
+use abide_ai::{AIError, LLMEvent, LLMRequest, LanguageModel, StreamOptions};
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+
+/// The folder of the fixtures.
+pub(crate) fn fixtures(suite: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it").join(suite)
+}
+
+/// Whether expectations are rewritten instead of checked.
+pub(crate) fn is_update() -> bool {
+    std::env::var_os("UPDATE").is_some_and(|value| value == "1")
+}
+
+/// The files of a folder with an extension, by name.
+pub(crate) fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "no .{extension} file in {}", folder.display());
+    files
+}
+
+/// The bare route of a protocol.
+pub(crate) fn route(protocol: &str) -> Route {
+    let route = match protocol {
+        "anthropic-messages" => anthropic_messages::route(),
+        other => panic!("no route for protocol {other}"),
+    };
+    route.with(RoutePatch { auth: Some(Auth::none()), ..RoutePatch::default() })
+}
+
+/// A model on the bare route of a protocol.
+pub(crate) fn model(protocol: &str, id: &str, compatibility: Compatibility) -> LanguageModel {
+    route(protocol).model(ModelSelection { compatibility, ..ModelSelection::new(id) }).unwrap()
+}
+
+/// Runs one call against a scripted body: the events, and the error that ended them.
+pub(crate) fn run(request: &LLMRequest, body: ScriptedBody) -> (Vec<LLMEvent>, Option<AIError>) {
+    let client = test_client(ScriptedExecutor::fixed(ScriptedResponse::sse(body)));
+    let mut stream = client.stream(request, StreamOptions::default());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async move {
+        let (mut events, mut error) = (Vec::new(), None);
+        while let Some(item) = stream.next().await {
+            match item {
+                Ok(event) => events.push(event),
+                Err(failed) => error = Some(failed),
+            }
+        }
+        (events, error)
+    })
+}
+
+/// The ways a body is handed over: whole, byte by byte, and in some fixed irregular pieces.
+pub(crate) fn feeds(body: &Bytes) -> Vec<(&'static str, ScriptedBody)> {
+    vec![
+        ("whole", ScriptedBody::bytes(body.clone())),
+        ("byte by byte", ScriptedBody::sizes(body, &[1])),
+        ("in pieces", ScriptedBody::sizes(body, &[7, 1, 64, 3, 300, 2])),
+    ]
+}
+
+/// A request of one user message.
+pub(crate) fn ask(model: LanguageModel) -> LLMRequest {
+    let mut input = abide_ai::RequestInput::default();
+    input.messages.push(Arc::new(abide_ai::Message::user("hi")));
+    LLMRequest::make(model, input)
+}
