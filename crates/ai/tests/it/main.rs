@@ -1,4 +1,6 @@
 //! Tests through the public face of the crate: fixtures in, events and bodies out.
 
+#[cfg(test)]
 mod streams;
+#[cfg(test)]
 mod support;

@@ -19,6 +19,11 @@ fn anthropic_messages() {
     check_all("anthropic-messages");
 }
 
+#[test]
+fn openai_responses() {
+    check_all("openai-responses");
+}
+
 fn check_all(protocol: &str) {
     for path in files(&fixtures("streams").join(protocol), "txt") {
         check(protocol, &path);
@@ -41,7 +46,7 @@ fn check(protocol: &str, path: &Path) {
         let (events, error) = run(&request, script.ending(end));
         let found = render(&events, error.as_ref());
         if is_update() && feed == "whole" {
-            fs::write(path, format!("{what}\n--- body {}\n--- events\n{found}", rest)).unwrap();
+            fs::write(path, format!("{what}\n--- body {rest}\n--- events\n{found}")).unwrap();
             return;
         }
         assert_eq!(found, expected, "{protocol}/{name}, fed {feed}");

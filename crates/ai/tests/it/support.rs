@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use abide_ai::protocols::anthropic_messages;
+use abide_ai::protocols::{anthropic_messages, open_responses, openai_responses};
 use abide_ai::route::auth::Auth;
+use abide_ai::route::endpoint::EndpointPatch;
 use abide_ai::route::{ModelSelection, Route, RoutePatch};
 use abide_ai::schema::model::Compatibility;
 use abide_ai::testing::scripted::{ScriptedBody, ScriptedExecutor, ScriptedResponse};
@@ -40,6 +41,12 @@ pub(crate) fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
 pub(crate) fn route(protocol: &str) -> Route {
     let route = match protocol {
         "anthropic-messages" => anthropic_messages::route(),
+        "openai-responses" => openai_responses::plain_route(),
+        "open-responses" => open_responses::route().with(RoutePatch {
+            provider: Some("local".into()),
+            endpoint: EndpointPatch::base_url("http://localhost/v1"),
+            ..RoutePatch::default()
+        }),
         other => panic!("no route for protocol {other}"),
     };
     route.with(RoutePatch { auth: Some(Auth::none()), ..RoutePatch::default() })
