@@ -13,12 +13,14 @@ pub mod cache_policy;
 pub mod llm;
 pub mod protocols;
 pub mod provider_error;
+pub mod provider_package;
 pub mod providers;
 pub mod route;
 pub mod schema;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+pub use provider_package::ModelEntry;
 pub use route::Route;
 pub use route::client::{LlmClient, LlmStream, PreparedRequest, StreamOptions};
 pub use schema::errors::{AIError, AIErrorKind, ConfigurationError, RetryClass, is_context_overflow};

@@ -12,7 +12,7 @@ use tracing::{Instrument as _, debug_span};
 use url::Url;
 
 use super::auth::AuthInput;
-use super::executor::{BodyStream, HttpExecutor, HttpMiddleware, HttpRequest, ReqwestExecutor};
+use super::executor::{BodyStream, HttpExecutor, HttpMiddleware, HttpRequest, HttpResponse, ReqwestExecutor};
 use super::framing::{Frame, FrameDecoder};
 use super::headers::Headers;
 use super::host::{Host, ProcessHost};
@@ -145,6 +145,20 @@ impl LlmClient {
         }
         LLMResponse::complete(&state)
             .ok_or_else(|| AIError::invalid_output("Provider stream ended without a terminal finish event"))
+    }
+
+    /// Sends one request that is not a model call and refuses bad statuses.
+    ///
+    /// # Errors
+    /// `Transport`, or the classified failure of a status of 400 or more.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub(crate) async fn fetch(&self, request: HttpRequest) -> Result<HttpResponse, AIError> {
+        let timers = Timers::new(&request.url, None);
+        let http = Arc::clone(&self.http);
+        let send = move |request: HttpRequest| http.execute(request);
+        open(request, timers, &*self.host, send).await.map(|(response, _)| response)
     }
 
     async fn open(self, request: LLMRequest, options: StreamOptions) -> Result<Running, AIError> {

@@ -166,6 +166,9 @@ pub struct Compatibility {
     /// Chat: insert an assistant turn between tool and user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub require_assistant_after_tool: Option<bool>,
+    /// Chat: user and assistant alternate; user messages in a row are joined.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub require_alternating_roles: Option<bool>,
     /// Chat: send `tools: []` when history has calls but no tool is active.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub require_tools_with_history: Option<bool>,
@@ -208,6 +211,7 @@ impl Compatibility {
             max_tokens_field: over.max_tokens_field.clone().or_else(|| self.max_tokens_field.clone()),
             require_finish_reason: over.require_finish_reason.or(self.require_finish_reason),
             require_assistant_after_tool: over.require_assistant_after_tool.or(self.require_assistant_after_tool),
+            require_alternating_roles: over.require_alternating_roles.or(self.require_alternating_roles),
             require_tools_with_history: over.require_tools_with_history.or(self.require_tools_with_history),
             supports_store: over.supports_store.or(self.supports_store),
             supports_usage_in_streaming: over.supports_usage_in_streaming.or(self.supports_usage_in_streaming),

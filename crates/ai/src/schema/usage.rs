@@ -121,10 +121,13 @@ pub fn total_tokens(input: Option<u64>, output: Option<u64>, reported: Option<u6
     reported.or_else(|| sum_tokens(&[input, output]))
 }
 
-/// Reads a counter from provider JSON: whole numbers from zero up, also as a float; anything else is
-/// unknown.
+/// Reads a counter from provider JSON: whole numbers from zero up, also as a float or as digits;
+/// anything else is unknown.
 pub fn token_count(value: Option<&Value>) -> Option<u64> {
     let value = value?;
+    if let Some(text) = value.as_str() {
+        return text.trim().parse().ok();
+    }
     if let Some(count) = value.as_u64() {
         return Some(count);
     }

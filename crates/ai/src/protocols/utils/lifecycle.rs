@@ -29,6 +29,11 @@ impl Lifecycle {
         }
     }
 
+    /// Whether anything was emitted.
+    pub const fn is_started(&self) -> bool {
+        self.is_started
+    }
+
     /// Whether a text block is open.
     pub fn is_text_open(&self, id: &ContentBlockId) -> bool {
         self.text.contains(id)

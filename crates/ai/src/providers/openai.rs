@@ -1,0 +1,104 @@
+//! OpenAI.
+
+use serde_json::{Value, json};
+
+use super::{Provider, ProviderOptions};
+use crate::protocols::openai_chat;
+use crate::route::ModelSelection;
+use crate::route::auth_options::AuthOptions;
+use crate::schema::JsonObject;
+use crate::schema::errors::ConfigurationError;
+use crate::schema::ids::ModelId;
+use crate::schema::model::{Compatibility, Defaults, LanguageModel};
+use crate::schema::options::merge_objects;
+
+/// The id of the provider, and its namespace in provider metadata.
+pub const ID: &str = "openai";
+/// The variables of its key, in order.
+pub const ENV: &[&str] = &["OPENAI_API_KEY"];
+
+/// What OpenAI can be configured with.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// What every provider can be configured with.
+    pub common: ProviderOptions,
+    /// The organization, sent as `OpenAI-Organization`.
+    pub organization: Option<String>,
+    /// The project, sent as `OpenAI-Project`.
+    pub project: Option<String>,
+}
+
+/// OpenAI with its APIs.
+#[derive(Clone, Debug)]
+pub struct OpenAi {
+    chat: Provider,
+}
+
+/// Configures the provider.
+pub fn configure(mut options: Options) -> OpenAi {
+    let headers = &mut options.common.headers;
+    if let Some(organization) = options.organization {
+        headers.set("openai-organization", organization);
+    }
+    if let Some(project) = options.project {
+        headers.set("openai-project", project);
+    }
+    let auth = AuthOptions::bearer(options.common.auth.clone(), &options.common.env_or(ENV));
+    let compatibility = Compatibility { supports_prompt_cache_key: Some(true), ..Compatibility::default() };
+    OpenAi { chat: Provider::new(ID, &openai_chat::route(), options.common, auth, compatibility) }
+}
+
+impl OpenAi {
+    /// Selects a model of the Chat API.
+    ///
+    /// # Errors
+    /// Never for the default address.
+    pub fn chat(&self, id: impl Into<ModelId>) -> Result<LanguageModel, ConfigurationError> {
+        self.select_chat(ModelSelection::new(id))
+    }
+
+    /// Selects a model of the Chat API with defaults and overrides of its own.
+    ///
+    /// # Errors
+    /// Never for the default address.
+    pub fn select_chat(&self, selection: ModelSelection) -> Result<LanguageModel, ConfigurationError> {
+        self.chat.select(with_default_options(selection, Api::Chat))
+    }
+}
+
+/// The API of a model, as far as defaults differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Api {
+    /// Chat.
+    Chat,
+    /// Responses.
+    Responses,
+}
+
+/// Puts OpenAI's default options under those of the caller.
+pub(crate) fn with_default_options(mut selection: ModelSelection, api: Api) -> ModelSelection {
+    let own = default_options(selection.id.as_str(), api);
+    selection.defaults = Defaults {
+        provider_options: merge_objects(Some(&own), selection.defaults.provider_options.as_ref()),
+        ..selection.defaults
+    };
+    selection
+}
+
+/// The default options of a model: nothing is stored, and reasoning models think at a medium level
+/// and hand out their reasoning in a form that can be sent back.
+pub(crate) fn default_options(id: &str, api: Api) -> JsonObject {
+    let mut options = JsonObject::new();
+    options.insert("store".to_owned(), Value::Bool(false));
+    let is_reasoning = id.contains("gpt-5") && !id.contains("gpt-5-chat") && !id.contains("gpt-5-pro");
+    if is_reasoning {
+        options.insert("reasoningEffort".to_owned(), json!("medium"));
+        options.insert("reasoningSummary".to_owned(), json!("auto"));
+        options.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
+        let is_terse = id.contains("gpt-5.") && !id.contains("codex") && !id.contains("-chat");
+        if api == Api::Responses && is_terse {
+            options.insert("textVerbosity".to_owned(), json!("low"));
+        }
+    }
+    options
+}
