@@ -4,7 +4,10 @@
 //! Everything durable goes through [`EventStore::append`]: one transaction holds the events, their projections and
 //! the operational rows that belong to them ([`Hook`]). Two implementations pass one suite: SQLite and memory.
 
+mod memory;
 mod signal;
+mod tail;
+mod transact;
 mod types;
 
 use std::sync::Arc;
@@ -18,7 +21,9 @@ use abide_schema::todo::Todo;
 use abide_schema::{MessageId, MutationId, OwnerId, ProjectId, SavedPermissionId, Seq, SessionId};
 use futures_util::future::BoxFuture;
 
+pub use memory::{CommitFault, CommitHook, CommitKind, MemoryStore};
 pub use signal::{BUS_CAPACITY, BusEvent, BusLagged, BusReceiver, Doorbell, HeadWatch};
+pub use tail::{TailItem, tail};
 pub use types::*;
 
 /// A future of a store operation.

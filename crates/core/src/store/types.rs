@@ -6,6 +6,7 @@ use abide_schema::event::{DecodeError, EventData, LogRecord, StoredEvent};
 use abide_schema::location::LocationRef;
 use abide_schema::message::ItemKind;
 use abide_schema::project::Position;
+use abide_schema::session::SessionInfo;
 use serde::{Deserialize, Serialize};
 
 use abide_schema::{CallId, EventId, JsonObject, MessageId, MutationId, OwnerId, ProjectId, Seq, SessionId, Timestamp};
@@ -419,6 +420,24 @@ pub struct SessionQuery {
     pub limit: u32,
     /// Only rows beyond this one, in the direction given: creation time, id, and whether the page goes backwards.
     pub anchor: Option<SessionAnchor>,
+}
+
+impl SessionQuery {
+    /// Says whether a session passes the filters (not the anchor and the limit).
+    pub fn matches(&self, info: &SessionInfo) -> bool {
+        let below = |path: &String| {
+            let own = info.subpath.as_deref().unwrap_or_default();
+            own == path || own.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with('/')) || path.is_empty()
+        };
+        let titled = |search: &String| info.title.to_lowercase().contains(&search.to_lowercase());
+        let workspace = info.location.workspace_id.as_ref().map(abide_schema::WorkspaceId::as_str);
+        self.directory.as_ref().is_none_or(|directory| info.location.directory == *directory)
+            && self.project.as_ref().is_none_or(|project| info.project_id == *project)
+            && self.subpath.as_ref().is_none_or(below)
+            && self.workspace.as_deref().is_none_or(|wanted| workspace == Some(wanted))
+            && self.search.as_ref().is_none_or(titled)
+            && self.parent.as_ref().is_none_or(|parent| info.parent_id == *parent)
+    }
 }
 
 /// A row of a session list from which a page goes on.
