@@ -1,1 +1,4 @@
 //! Suites that cross crates.
+
+pub mod recordings;
+pub mod shared;
