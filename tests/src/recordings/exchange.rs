@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use abide_ai::route::{ModelSelection, Route, RoutePatch};
 use abide_ai::protocols::{anthropic_messages, openai_compatible_chat, openai_responses};
 use abide_ai::route::auth::Auth;
 use abide_ai::route::endpoint::EndpointPatch;
+use abide_ai::route::{ModelSelection, Route, RoutePatch};
 use abide_ai::schema::messages::{Part, ToolResultPart, ToolResultValue};
 use abide_ai::testing::cassette::{RecordedRequest, RecordedResponse};
 use abide_ai::testing::matching::differences;
@@ -48,14 +48,11 @@ pub(super) struct Exchange {
 impl Exchange {
     /// Reads an interaction and builds its canonical request.
     pub(super) fn read(name: &str, request: &RecordedRequest, response: &RecordedResponse) -> Result<Self, String> {
-        let (wire, base_url) = [
-            (Wire::Chat, "/chat/completions"),
-            (Wire::Messages, "/messages"),
-            (Wire::Responses, "/responses"),
-        ]
-        .into_iter()
-        .find_map(|(wire, path)| Some((wire, request.url.strip_suffix(path)?)))
-        .ok_or_else(|| format!("no known wire format behind {}", request.url))?;
+        let (wire, base_url) =
+            [(Wire::Chat, "/chat/completions"), (Wire::Messages, "/messages"), (Wire::Responses, "/responses")]
+                .into_iter()
+                .find_map(|(wire, path)| Some((wire, request.url.strip_suffix(path)?)))
+                .ok_or_else(|| format!("no known wire format behind {}", request.url))?;
         let body: Value = serde_json::from_str(&request.body).map_err(|error| error.to_string())?;
         let raised = match wire {
             Wire::Chat => raise::chat(&body),

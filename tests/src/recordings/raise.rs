@@ -75,6 +75,8 @@ fn name_of(id: &str, messages: &[std::sync::Arc<Message>]) -> String {
     messages
         .iter()
         .flat_map(|message| &message.content)
-        .find_map(|part| if let Part::ToolCall(call) = part { (call.id == *id).then(|| call.name.clone()) } else { None })
+        .find_map(
+            |part| if let Part::ToolCall(call) = part { (call.id == *id).then(|| call.name.clone()) } else { None },
+        )
         .unwrap_or_default()
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use abide_ai::schema::messages::{Content, MediaPart, Part, Role, ToolCallPart, ToolContent, ToolResultPart, ToolResultValue};
+use abide_ai::schema::messages::{
+    Content, MediaPart, Part, Role, ToolCallPart, ToolContent, ToolResultPart, ToolResultValue,
+};
 use abide_ai::schema::model::Compatibility;
 use abide_ai::schema::options::{CacheMarks, CachePolicy, MessageMarks};
 use abide_ai::{Message, RequestInput, SystemPart, ToolChoice};
@@ -19,7 +21,7 @@ pub fn messages(body: &Value, name: &str) -> Result<Raised, String> {
     let mut input = RequestInput {
         cache: cache(name),
         // The session did not name a cap; the crate must send its own.
-        generation: if is_session { None } else { generation(body, "max_tokens") },
+        generation: generation(body, if is_session { "" } else { "max_tokens" }),
         ..RequestInput::default()
     };
     for part in list(body, "system") {

@@ -87,10 +87,8 @@ fn other_item(input: &mut RequestInput, item: &Value) -> Result<(), String> {
         "reasoning" => {
             let mut values = JsonObject::new();
             values.insert("reasoningEncryptedContent".to_owned(), json!(text(item, "encrypted_content")?));
-            let part = ReasoningPart {
-                provider_metadata: provider_metadata("openai", values),
-                ..ReasoningPart::default()
-            };
+            let part =
+                ReasoningPart { provider_metadata: provider_metadata("openai", values), ..ReasoningPart::default() };
             assistant(input, Part::Reasoning(part));
         }
         "function_call" => {
