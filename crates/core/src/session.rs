@@ -1,3 +1,30 @@
 //! Sessions: admission, execution, recovery (spec/session.md sections 6 to 8).
+//!
+//! [`Sessions`] is the public face. Decisions are pure and stand in modules of their own: the publisher (stream to
+//! events), `settle` (what a crash left), `context` (what the model is told of its environment), `compaction`,
+//! `retry`, `lower`. The drivers `drain`, `step` and `summary` append events, then carry out effects.
 
+pub mod compaction;
+pub mod context;
+mod drain;
+mod engine;
+mod errors;
+pub mod lower;
 pub mod place;
+mod progress;
+pub mod publisher;
+pub mod recovery;
+pub mod retry;
+mod sessions;
+pub mod settle;
+mod state;
+mod step;
+mod summary;
+pub mod title;
+pub mod usage;
+
+pub use drain::{DrainEnd, FileInput, Scope, media_type};
+pub use engine::EngineOptions;
+pub use errors::SessionsError;
+pub use sessions::{CreateSession, PromptSession, Sessions, SessionsParts};
+pub use state::SessionState;

@@ -1,0 +1,442 @@
+//! The execution registry: one execution per session, coalesced wakes, interruption (spec/session.md 7.1).
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use abide_schema::error::{ErrorCode, SessionError};
+use abide_schema::event::{
+    EventData, ExecutionFailed, ExecutionInterrupted, ExecutionStarted, ExecutionSucceeded, InterruptReason, Renamed,
+    StartReason, StoredEvent,
+};
+use abide_schema::live::{BecameIdle, LiveData, LiveEvent, SessionStatus, StatusChanged};
+use abide_schema::location::LocationRef;
+use abide_schema::{Seq, SessionId};
+use futures_util::FutureExt as _;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::session::drain::{Drain, DrainEnd, DrainError, Scope, place_error};
+use crate::session::place::{ModelClient, Places};
+use crate::session::recovery::EffectRecovery;
+use crate::session::state::SessionState;
+use crate::store::{AppendError, Batch, Durability, Guard, Hook, Item, Signal, Store};
+use crate::world::World;
+
+/// How long an interrupt waits for the execution to settle.
+const INTERRUPT_WAIT: Duration = Duration::from_secs(15);
+
+/// The text that a resumed session gives to the model.
+const RESTART_NOTICE: &str = "The program was restarted while you were working. What was finished is recorded above, \
+and interrupted calls say what they did. Carry on from there; do not repeat finished work.";
+
+/// Settings of the engine.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineOptions {
+    /// Whether sessions that a crash interrupted go on by themselves.
+    pub auto_resume: bool,
+    /// Resumes of one execution before it is given up.
+    pub max_attempts: u32,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self { auto_resume: true, max_attempts: 10 }
+    }
+}
+
+pub(crate) struct Engine {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) world: World,
+    pub(crate) places: Arc<dyn Places>,
+    pub(crate) models: Arc<dyn ModelClient>,
+    pub(crate) effects: Arc<dyn EffectRecovery>,
+    pub(crate) options: EngineOptions,
+    slots: Mutex<HashMap<SessionId, Slot>>,
+    tracker: TaskTracker,
+    shutdown: CancellationToken,
+}
+
+/// How an execution was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    pub(crate) force: bool,
+    pub(crate) scope: Scope,
+    pub(crate) reason: StartReason,
+}
+
+impl Ask {
+    pub(crate) const WAKE: Self = Self { force: false, scope: Scope::Input, reason: StartReason::Wake };
+    pub(crate) const RUN: Self = Self { force: true, scope: Scope::Input, reason: StartReason::Resume };
+    pub(crate) const RECOVERY: Self = Self { force: true, scope: Scope::Input, reason: StartReason::Recovery };
+
+    fn merge(self, other: Self) -> Self {
+        Self { force: self.force || other.force, scope: self.scope.max(other.scope), reason: other.reason }
+    }
+}
+
+struct Slot {
+    cancel: CancellationToken,
+    stopping: bool,
+    bell: Option<Ask>,
+    ended: watch::Sender<Ended>,
+}
+
+/// How many executions of the slot have ended, and how the last one did.
+#[derive(Clone, Debug, Default)]
+struct Ended {
+    count: u64,
+    last: Option<DrainEnd>,
+}
+
+impl Engine {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        world: World,
+        places: Arc<dyn Places>,
+        models: Arc<dyn ModelClient>,
+        effects: Arc<dyn EffectRecovery>,
+        options: EngineOptions,
+    ) -> Self {
+        Self {
+            store,
+            world,
+            places,
+            models,
+            effects,
+            options,
+            slots: Mutex::default(),
+            tracker: TaskTracker::new(),
+            shutdown: CancellationToken::new(),
+        }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, HashMap<SessionId, Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts an execution, or rings the bell of the running one.
+    pub(crate) fn ask(self: &Arc<Self>, id: &SessionId, ask: Ask) {
+        let mut slots = self.slots();
+        if self.shutdown.is_cancelled() {
+            return;
+        }
+        if let Some(slot) = slots.get_mut(id) {
+            // Joining a running execution with `run` does not force another step; after a stop it does.
+            let ask = if slot.stopping { ask } else { Ask { force: false, ..ask } };
+            slot.bell = Some(slot.bell.map_or(ask, |bell| bell.merge(ask)));
+            return;
+        }
+        let cancel = CancellationToken::new();
+        let slot = Slot { cancel: cancel.clone(), stopping: false, bell: None, ended: watch::Sender::default() };
+        slots.insert(id.clone(), slot);
+        let engine = self.clone();
+        let id = id.clone();
+        drop(slots);
+        // The tracker owns the task; shutdown waits for it.
+        drop(self.world.spawn(self.tracker.track_future(engine.execute(id, ask, cancel))));
+    }
+
+    /// Lists the sessions that this process executes.
+    pub(crate) fn active(&self) -> Vec<SessionId> {
+        let mut ids: Vec<SessionId> = self.slots().keys().cloned().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    pub(crate) fn is_active(&self, id: &SessionId) -> bool {
+        self.slots().contains_key(id)
+    }
+
+    /// Waits until no execution is active. Never starts one.
+    pub(crate) async fn wait_idle(&self, id: &SessionId) -> Option<DrainEnd> {
+        let mut last = None;
+        loop {
+            let Some(mut ended) = self.slots().get(id).map(|slot| slot.ended.subscribe()) else { return last };
+            // The sender goes away with the slot.
+            while ended.changed().await.is_ok() {
+                last.clone_from(&ended.borrow_and_update().last);
+            }
+            last.clone_from(&ended.borrow().last);
+        }
+    }
+
+    /// Stops the running execution; true when there was one. Returns when it is settled.
+    pub(crate) async fn interrupt(&self, id: &SessionId) -> bool {
+        let stopped = {
+            let mut slots = self.slots();
+            let Some(slot) = slots.get_mut(id) else { return false };
+            if slot.stopping {
+                return false;
+            }
+            slot.stopping = true;
+            slot.bell = None;
+            slot.ended.subscribe()
+        };
+        // Durable before it is acknowledged: a restart must not resurrect what the user stopped.
+        if let Err(error) = self.store.signal(id, Signal::Interrupt).await {
+            tracing::error!(session.id = %id, %error, "the interrupt could not be made durable");
+        }
+        if let Some(slot) = self.slots().get(id) {
+            slot.cancel.cancel();
+        }
+        let mut stopped = stopped;
+        let before = stopped.borrow_and_update().count;
+        let settled = async {
+            while stopped.changed().await.is_ok() {
+                if stopped.borrow().count > before {
+                    break;
+                }
+            }
+        };
+        if tokio::time::timeout(INTERRUPT_WAIT, settled).await.is_err() {
+            tracing::warn!(session.id = %id, "the interrupted execution has not settled yet");
+        }
+        true
+    }
+
+    /// Stops all executions for a restart: their leases stay, so that the next start resumes them.
+    pub(crate) async fn shutdown(&self, deadline: Duration) {
+        self.shutdown.cancel();
+        for slot in self.slots().values() {
+            slot.cancel.cancel();
+        }
+        self.tracker.close();
+        if tokio::time::timeout(deadline, self.tracker.wait()).await.is_err() {
+            tracing::warn!("some executions did not settle before the shutdown; recovery will");
+        }
+    }
+
+    /// The task of a slot: executions one after another until nobody rings any more.
+    async fn execute(self: Arc<Self>, id: SessionId, mut ask: Ask, mut cancel: CancellationToken) {
+        loop {
+            let period = AssertUnwindSafe(self.busy_period(&id, ask, &cancel)).catch_unwind().await;
+            let end = period.unwrap_or_else(|panic| {
+                let report = panic_text(&*panic);
+                tracing::error!(session.id = %id, report, "defect in an execution");
+                DrainEnd::Failed(SessionError::new(
+                    ErrorCode::Unknown,
+                    "An internal error ended the execution, see the log",
+                ))
+            });
+            let mut slots = self.slots();
+            let Some(slot) = slots.get_mut(&id) else { return };
+            let again = slot.bell.take().filter(|_| !self.shutdown.is_cancelled());
+            let Some(next) = again else {
+                if let Some(slot) = slots.remove(&id) {
+                    // Waiters see the end and then the sender's drop.
+                    slot.ended.send_modify(|ended| {
+                        ended.count += 1;
+                        ended.last = Some(end);
+                    });
+                }
+                return;
+            };
+            slot.cancel = CancellationToken::new();
+            slot.stopping = false;
+            cancel = slot.cancel.clone();
+            slot.ended.send_modify(|ended| {
+                ended.count += 1;
+                ended.last = Some(end);
+            });
+            ask = next;
+        }
+    }
+
+    fn take_bell(&self, id: &SessionId) -> Option<Ask> {
+        let mut slots = self.slots();
+        let slot = slots.get_mut(id)?;
+        if slot.stopping { None } else { slot.bell.take() }
+    }
+
+    /// One busy period: lease, drains, terminal.
+    async fn busy_period(self: &Arc<Self>, id: &SessionId, ask: Ask, cancel: &CancellationToken) -> DrainEnd {
+        match self.try_busy_period(id, ask, cancel).await {
+            Ok(end) => end,
+            Err(DrainError::Fenced) => {
+                tracing::warn!(session.id = %id, "another owner took the session over");
+                DrainEnd::Interrupted
+            }
+            Err(DrainError::Append(AppendError::Busy { owner, .. })) => {
+                tracing::info!(session.id = %id, %owner, "the session is executed elsewhere; its owner was told");
+                if let Err(error) = self.store.signal(id, Signal::Wake).await {
+                    tracing::error!(session.id = %id, %error, "the owner elsewhere could not be told");
+                }
+                DrainEnd::Complete
+            }
+            Err(DrainError::Append(error)) => {
+                tracing::error!(session.id = %id, %error, "the execution cannot go on: its events cannot be stored");
+                DrainEnd::Failed(SessionError::new(ErrorCode::Unknown, error.to_string()))
+            }
+        }
+    }
+
+    async fn try_busy_period(
+        self: &Arc<Self>,
+        id: &SessionId,
+        ask: Ask,
+        cancel: &CancellationToken,
+    ) -> Result<DrainEnd, DrainError> {
+        let Some(session) = self.store.session(id).await? else { return Ok(DrainEnd::Complete) };
+        if !ask.force && self.store.pending_inputs(id).await?.is_empty() {
+            return Ok(DrainEnd::Complete);
+        }
+        let (fence, attempt) = self.acquire(id, &session.location, ask.reason).await?;
+        self.status(id, &session.location, SessionStatus::Busy);
+        let place = self.places.open(&session.location).await;
+        let mut done = None;
+        let end = match place {
+            Err(error) => DrainEnd::Failed(place_error(&error)),
+            Ok(place) => {
+                let mut ask = ask;
+                let mut noticed = ask.reason != StartReason::Recovery;
+                loop {
+                    let Some(state) = SessionState::load(&*self.store, id).await? else {
+                        break DrainEnd::Complete;
+                    };
+                    let mut drain = Drain::new(self.clone(), fence, place.clone(), state, cancel.clone(), id.clone());
+                    self.settle_stale(id, Some(fence), attempt).await?;
+                    if !noticed {
+                        noticed = true;
+                        drain.synthetic(RESTART_NOTICE, "The program was restarted").await?;
+                    }
+                    let end = drain.run(ask.force, ask.scope).await?;
+                    done = drain.state().cursor();
+                    match (end, self.take_bell(id)) {
+                        (DrainEnd::Complete, Some(bell)) => ask = bell,
+                        (end, Some(bell)) => {
+                            // A follow-up gets its own busy period.
+                            self.ring(id, bell);
+                            break end;
+                        }
+                        (end, None) => break end,
+                    }
+                }
+            }
+        };
+        self.terminal(id, &session.location, fence, &end, done).await?;
+        Ok(end)
+    }
+
+    /// Puts a bell back that was taken too early.
+    fn ring(&self, id: &SessionId, bell: Ask) {
+        if let Some(slot) = self.slots().get_mut(id).filter(|slot| !slot.stopping) {
+            slot.bell = Some(slot.bell.map_or(bell, |newer| bell.merge(newer)));
+        }
+    }
+
+    /// Takes the lease and announces the execution.
+    async fn acquire(
+        &self,
+        id: &SessionId,
+        location: &LocationRef,
+        reason: StartReason,
+    ) -> Result<(u64, u32), DrainError> {
+        let lease = self.store.lease(id).await?;
+        let me = self.store.owner();
+        let mut dead_owner = None;
+        if let Some(owner) = lease.as_ref().and_then(|lease| lease.owner.clone())
+            && owner != me
+        {
+            if self.store.is_alive(&owner).await? {
+                return Err(DrainError::Append(AppendError::Busy { session: id.clone(), owner }));
+            }
+            dead_owner = Some(owner);
+        }
+        let fence = lease.as_ref().map_or(0, |lease| lease.fence) + 1;
+        let attempt = lease.as_ref().map_or(0, |lease| lease.attempts);
+        let started = ExecutionStarted {
+            timestamp: self.world.now(),
+            session_id: id.clone(),
+            owner: me.clone(),
+            fence,
+            reason,
+            attempt,
+        };
+        let mut batch = self.batch(id, location, vec![started.into()]);
+        batch.hooks = vec![Hook::AcquireLease { owner: me, fence, dead_owner }];
+        batch.durability = Durability::Committed;
+        self.store.append(batch).await?;
+        Ok((fence, attempt))
+    }
+
+    /// Ends the busy period; a shutdown keeps the lease.
+    async fn terminal(
+        &self,
+        id: &SessionId,
+        location: &LocationRef,
+        fence: u64,
+        end: &DrainEnd,
+        done: Option<Seq>,
+    ) -> Result<(), DrainError> {
+        let timestamp = self.world.now();
+        let session_id = id.clone();
+        let shutdown = self.shutdown.is_cancelled() && *end == DrainEnd::Interrupted;
+        let event: EventData = match end {
+            DrainEnd::Complete => ExecutionSucceeded { timestamp, session_id }.into(),
+            DrainEnd::Failed(error) => ExecutionFailed { timestamp, session_id, error: error.clone() }.into(),
+            DrainEnd::Interrupted if shutdown => {
+                ExecutionInterrupted { timestamp, session_id, reason: InterruptReason::Shutdown }.into()
+            }
+            DrainEnd::Interrupted => {
+                ExecutionInterrupted { timestamp, session_id, reason: InterruptReason::User }.into()
+            }
+        };
+        let mut batch = self.batch(id, location, vec![event]);
+        batch.fence = Some(fence);
+        batch.durability = Durability::Committed;
+        if !shutdown {
+            let done = if *end == DrainEnd::Interrupted { None } else { done };
+            batch.hooks = vec![Hook::ReleaseLease { done }, Hook::DropOperational];
+        }
+        self.store.append(batch).await?;
+        self.status(id, location, SessionStatus::Idle);
+        self.publish(location, BecameIdle { session_id: id.clone() });
+        Ok(())
+    }
+
+    pub(crate) fn batch(&self, id: &SessionId, location: &LocationRef, events: Vec<EventData>) -> Batch {
+        let items = events
+            .into_iter()
+            .map(|data| Item { data, id: None, metadata: None, location: Some(location.clone()) })
+            .collect();
+        Batch::new(id.clone(), items)
+    }
+
+    fn status(&self, id: &SessionId, location: &LocationRef, status: SessionStatus) {
+        self.publish(location, StatusChanged { session_id: id.clone(), status });
+    }
+
+    pub(crate) fn publish(&self, location: &LocationRef, data: impl Into<LiveData>) {
+        self.store.publish_live(LiveEvent {
+            id: self.world.event_id(),
+            location: Some(location.clone()),
+            data: data.into(),
+        });
+    }
+
+    /// Renames a session if its title is still `old`.
+    pub(crate) async fn rename_if(
+        &self,
+        id: &SessionId,
+        location: &LocationRef,
+        title: String,
+        old: String,
+    ) -> Result<Vec<Arc<StoredEvent>>, AppendError> {
+        let renamed = Renamed { timestamp: self.world.now(), session_id: id.clone(), title };
+        let mut batch = self.batch(id, location, vec![renamed.into()]);
+        batch.guard = Some(Guard::TitleIs(old));
+        batch.durability = Durability::Committed;
+        self.store.append(batch).await
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "panic without text".to_owned())
+}

@@ -1,0 +1,254 @@
+//! Recovery: what a crash left is settled before anything runs (spec/session.md section 8).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use abide_schema::SessionId;
+use abide_schema::error::{ErrorCode, SessionError};
+use abide_schema::event::{EventData, ExecutionFailed, ExecutionInterrupted, ExecutionSucceeded, InterruptReason};
+use abide_schema::message::{AssistantContent, Finish, Message};
+use abide_schema::tool::{Effects, Verdict};
+use futures_util::future::BoxFuture;
+
+use crate::session::drain::DrainError;
+use crate::session::engine::{Ask, Engine};
+use crate::session::settle::{Plan, Resolution, Settle, unresolved_calls};
+use crate::session::state::SessionState;
+use crate::store::{AppendError, CallKey, Durability, Hook, Lease, Store, StoreError};
+
+/// Finds out from the journals what an interrupted call did, and finishes or undoes it.
+pub trait EffectRecovery: Send + Sync {
+    /// Resolves one call; idempotent.
+    fn resolve<'a>(&'a self, store: &'a dyn Store, call: &'a CallKey, tool: &'a str) -> BoxFuture<'a, Resolution>;
+}
+
+/// Recovery for tools without journals: nothing is known of calls with effects.
+pub struct NoJournals;
+
+impl EffectRecovery for NoJournals {
+    fn resolve<'a>(&'a self, _store: &'a dyn Store, _call: &'a CallKey, _tool: &'a str) -> BoxFuture<'a, Resolution> {
+        Box::pin(async { Resolution::unknown() })
+    }
+}
+
+/// An injected failure stands for a failing store.
+fn fault(fault: crate::fault::Fault) -> DrainError {
+    DrainError::Append(AppendError::Storage(StoreError::Other(fault.to_string())))
+}
+
+/// What recovery did, or would do, about one session.
+#[derive(Clone, Debug)]
+pub struct Recovered {
+    /// The session.
+    pub session: SessionId,
+    /// The events that settle it.
+    pub settled: Vec<EventData>,
+    /// What happens next.
+    pub next: NextAction,
+}
+
+/// What becomes of a recovered session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextAction {
+    /// It goes on by itself.
+    Resumes,
+    /// It had nothing left to do.
+    Completed,
+    /// The user had stopped it.
+    Stays,
+    /// It was resumed too often.
+    GivenUp,
+    /// It is a child: its parent decides.
+    Child,
+}
+
+impl Engine {
+    /// Plans the settlement of a session: reads only, except that journals may finish or undo half-done effects.
+    async fn plan(&self, id: &SessionId, attempt: u32) -> Result<Option<Plan>, StoreError> {
+        let open = self.store.open_messages(id).await?;
+        let attempts = self.store.attempts(id).await?;
+        if open.is_empty() && attempts.is_empty() {
+            return Ok(None);
+        }
+        let drafts = self.store.drafts(id).await?;
+        let mut resolutions = HashMap::new();
+        for (call, tool) in unresolved_calls(id, &open) {
+            let resolution = match self.effects_of(id, &call).await? {
+                Effects::None | Effects::Network => Resolution::not_started(),
+                Effects::Session => Resolution { verdict: Verdict::ChildInterrupted, ..Resolution::unknown() },
+                Effects::External => Resolution::unknown(),
+                Effects::Files | Effects::Process => self.effects.resolve(&*self.store, &call, &tool).await,
+            };
+            resolutions.insert(call, resolution);
+        }
+        let settle = Settle {
+            session: id,
+            open: &open,
+            drafts: &drafts,
+            attempts: &attempts,
+            resolutions: &resolutions,
+            attempt,
+            now: self.world.now(),
+        };
+        let plan = settle.plan();
+        Ok((!plan.events.is_empty()).then_some(plan))
+    }
+
+    /// Reads the effect class that was announced with a call.
+    async fn effects_of(&self, id: &SessionId, call: &CallKey) -> Result<Effects, StoreError> {
+        let mut range = crate::store::SeqRange::default();
+        if let Some(row) = self.store.message(&call.message).await? {
+            range.after = row.position.seq.0.checked_sub(1).map(abide_schema::Seq);
+        }
+        loop {
+            let page = self.store.read(id, range, crate::store::View::Log, 512).await?;
+            for event in &page.events {
+                if let EventData::ToolCalled(called) = &event.data
+                    && called.call_id == call.call
+                    && called.assistant_message_id == call.message
+                {
+                    return Ok(called.effects.unwrap_or_default());
+                }
+            }
+            match page.cursor {
+                Some(cursor) if page.has_more => range.after = Some(cursor),
+                Some(_) | None => return Ok(Effects::External),
+            }
+        }
+    }
+
+    /// Settles what earlier executions left open; returns the events, if there were any.
+    pub(crate) async fn settle_stale(
+        &self,
+        id: &SessionId,
+        fence: Option<u64>,
+        attempt: u32,
+    ) -> Result<Vec<EventData>, DrainError> {
+        let Some(plan) = self.plan(id, attempt).await? else { return Ok(Vec::new()) };
+        let location = self.store.session(id).await?.map(|session| session.location);
+        let Some(location) = location else { return Ok(Vec::new()) };
+        crate::fault::point("recover.before_batch").await.map_err(fault)?;
+        let mut batch = self.batch(id, &location, plan.events.clone());
+        batch.fence = fence;
+        for call in plan.calls {
+            batch.hooks.push(Hook::SettleMutation(call.clone()));
+            batch.hooks.push(Hook::DropProcess(call));
+        }
+        batch.hooks.push(Hook::DropOperational);
+        batch.durability = Durability::Synced;
+        self.store.append(batch).await?;
+        crate::fault::point("recover.after_batch").await.map_err(fault)?;
+        Ok(plan.events)
+    }
+
+    /// Says what recovery would do about orphaned sessions, without doing it.
+    pub(crate) async fn explain_recovery(&self) -> Result<Vec<Recovered>, StoreError> {
+        let mut report = Vec::new();
+        for lease in self.store.orphans().await? {
+            let settled = self.plan(&lease.session, lease.attempts + 1).await?.unwrap_or_default().events;
+            let next = self.next_action(&lease, settled.is_empty()).await?;
+            report.push(Recovered { session: lease.session, settled, next });
+        }
+        Ok(report)
+    }
+
+    /// Takes over what dead owners left: settles it, then resumes or releases it. With `only`, that session alone.
+    pub(crate) async fn recover(self: &Arc<Self>, only: Option<&SessionId>) -> Result<Vec<Recovered>, StoreError> {
+        let mut report = Vec::new();
+        for orphan in self.store.orphans().await? {
+            if only.is_some_and(|only| *only != orphan.session) {
+                continue;
+            }
+            // Children first: their parents' calls name them.
+            match self.recover_one(&orphan).await {
+                Ok(Some(recovered)) => report.push(recovered),
+                Ok(None) => {}
+                Err(DrainError::Fenced) => {}
+                Err(DrainError::Append(AppendError::Storage(error))) => return Err(error),
+                Err(DrainError::Append(error)) => {
+                    tracing::error!(session.id = %orphan.session, %error, "the session could not be recovered");
+                }
+            }
+        }
+        for id in self.store.owed().await? {
+            if only.is_none_or(|only| *only == id) {
+                self.ask(&id, Ask::WAKE);
+            }
+        }
+        Ok(report)
+    }
+
+    async fn recover_one(self: &Arc<Self>, orphan: &Lease) -> Result<Option<Recovered>, DrainError> {
+        let Some(lease) = self.store.take_over(orphan).await? else { return Ok(None) };
+        let id = &lease.session;
+        let settled = self.settle_stale(id, Some(lease.fence), lease.attempts).await?;
+        let next = self.next_action(&lease, settled.is_empty()).await?;
+        let Some(session) = self.store.session(id).await? else { return Ok(None) };
+        let timestamp = self.world.now();
+        let session_id = id.clone();
+        let terminal: Option<EventData> = match next {
+            NextAction::Resumes if self.options.auto_resume => None,
+            NextAction::Resumes | NextAction::Child => {
+                Some(ExecutionInterrupted { timestamp, session_id, reason: InterruptReason::Superseded }.into())
+            }
+            NextAction::Stays => {
+                Some(ExecutionInterrupted { timestamp, session_id, reason: InterruptReason::User }.into())
+            }
+            NextAction::Completed => Some(ExecutionSucceeded { timestamp, session_id }.into()),
+            NextAction::GivenUp => {
+                let words = format!("The session was resumed {} times and is given up", self.options.max_attempts);
+                let error = SessionError::new(ErrorCode::RecoveryExhausted, words);
+                Some(ExecutionFailed { timestamp, session_id, error }.into())
+            }
+        };
+        match terminal {
+            None => self.ask(id, Ask::RECOVERY),
+            Some(event) => {
+                let mut batch = self.batch(id, &session.location, vec![event]);
+                batch.fence = Some(lease.fence);
+                let done = if next == NextAction::Completed { lease.done_seq } else { None };
+                batch.hooks = vec![Hook::ReleaseLease { done }, Hook::DropOperational];
+                self.store.append(batch).await?;
+            }
+        }
+        Ok(Some(Recovered { session: id.clone(), settled, next }))
+    }
+
+    /// Decides what becomes of an orphaned session.
+    async fn next_action(&self, lease: &Lease, nothing_open: bool) -> Result<NextAction, StoreError> {
+        let Some(session) = self.store.session(&lease.session).await? else { return Ok(NextAction::Completed) };
+        if session.parent_id.is_some() {
+            return Ok(NextAction::Child);
+        }
+        if lease.interrupt_seq.is_some() {
+            return Ok(NextAction::Stays);
+        }
+        if lease.attempts > self.options.max_attempts {
+            return Ok(NextAction::GivenUp);
+        }
+        let pending = !self.store.pending_inputs(&lease.session).await?.is_empty();
+        if nothing_open && !pending && self.had_finished(&lease.session).await? {
+            return Ok(NextAction::Completed);
+        }
+        Ok(NextAction::Resumes)
+    }
+
+    /// Says whether the newest answer is complete and asks for nothing more: then the crash only ate the terminal.
+    async fn had_finished(&self, id: &SessionId) -> Result<bool, StoreError> {
+        let Some(state) = SessionState::load(&*self.store, id).await? else { return Ok(true) };
+        let last = state.messages().rev().find(|row| {
+            !matches!(row.message, Message::AgentSwitched(_) | Message::ModelSwitched(_) | Message::Idle(_))
+        });
+        Ok(match last.map(|row| &row.message) {
+            Some(Message::Assistant(assistant)) => {
+                let calls = assistant.content.iter().any(|item| {
+                    matches!(item, AssistantContent::Tool(tool)
+                        if !tool.provider.as_ref().is_some_and(|provider| provider.executed))
+                });
+                assistant.error.is_none() && assistant.finish != Some(Finish::Error) && !calls
+            }
+            Some(_) => false,
+            None => true,
+        })
+    }
+}
