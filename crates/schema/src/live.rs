@@ -1,6 +1,6 @@
 //! Ephemeral events: live only, without sequence, never stored (spec/session.md section 4.2).
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
 use crate::event::names;
@@ -41,6 +41,15 @@ pub enum SessionStatus {
     },
 }
 
+/// One entry of the registry of ephemeral events.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveDef {
+    /// The name, for example `session.next.text.delta`.
+    pub name: &'static str,
+    /// Makes the JSON schema of its data.
+    pub schema: fn(&mut SchemaGenerator) -> Schema,
+}
+
 macro_rules! live_events {
     ($( $(#[$doc:meta])* $name:ident = $wire:path { $( $(#[$field_meta:meta])* $field:ident: $ty:ty, )* } )*) => {
         $(
@@ -70,7 +79,21 @@ macro_rules! live_events {
             },
         }
 
+        /// Every definition, in the order of the specification.
+        pub static LIVE_EVENTS: &[LiveDef] = &[ $( LiveDef { name: $wire, schema: <$name>::json_schema }, )* ];
+
         impl LiveData {
+            /// Decodes the data of an event; `None` when no definition has this name.
+            ///
+            /// # Errors
+            /// When the data does not fit the definition.
+            pub fn decode(name: &str, data: serde_json::Value) -> Result<Option<Self>, serde_json::Error> {
+                match name {
+                    $( $wire => serde_json::from_value(data).map(|data| Some(Self::$name(data))), )*
+                    _ => Ok(None),
+                }
+            }
+
             /// Returns the event's name.
             pub const fn name(&self) -> &'static str {
                 match self { $( Self::$name(_) => $wire, )* Self::Other { name, .. } => name }
