@@ -13,6 +13,7 @@ mod wildcard;
 mod tests;
 
 pub use defaults::{BuiltinAgent, DefaultPaths, agent_rules, inherited_rules};
+pub(crate) use error::is_blocked;
 pub use error::{CreateError, PermissionError, ReplyError, RulesError};
 pub use evaluate::{Request, canonical_action, configured_rules, evaluate, wholly_disabled};
 pub use service::{

@@ -4,12 +4,17 @@
 //! code sees a [`leaf::ToolContext`] and returns a [`leaf::ToolReturn`] or a [`outcome::ToolFailure`]; nothing else
 //! that can happen to a call (decline, interruption, defect) is a value that it could see.
 
+pub mod boundary;
 pub mod failure;
+pub mod hooks;
 pub mod info;
 pub mod leaf;
 pub mod outcome;
 pub mod output;
 pub mod progress;
+pub mod registry;
+pub mod runtime;
+pub mod schema;
 pub mod scope;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

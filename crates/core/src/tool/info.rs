@@ -2,12 +2,20 @@
 
 use std::sync::Arc;
 
+use abide_schema::json::hash;
 use abide_schema::tool::{Effects, Freeform, ToolOptions};
 use futures_util::future::BoxFuture;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::leaf::{Keep, Load, ToolContext, ToolReturn, TypedTool};
 use super::outcome::ToolFailure;
+use super::schema::{Issue, ValueSchema};
+
+/// What a leaf returned, before its output is checked.
+pub type RawReturn = ToolReturn<Option<Value>>;
+
+/// A call whose input is decoded: the leaf's code, ready to run once.
+pub(crate) type Prepared = Box<dyn FnOnce(ToolContext) -> BoxFuture<'static, Result<RawReturn, ToolFailure>> + Send>;
 
 /// A registrable tool. The executor is private: a tool can only ever run its own code.
 #[derive(Clone)]
@@ -16,6 +24,10 @@ pub struct ToolInfo {
     pub name: String,
     /// What the model reads about it.
     pub description: String,
+    /// The schema of its input.
+    pub input: ValueSchema,
+    /// The schema of its output; absent: it has none.
+    pub output: Option<ValueSchema>,
     /// How it is offered.
     pub options: ToolOptions,
     /// Whether it may be advertised as a text-only custom tool.
@@ -26,20 +38,22 @@ pub struct ToolInfo {
     pub keep: Keep,
     /// Whether a running call holds a permit.
     pub load: Load,
-    exec: Arc<dyn ToolExec>,
+    exec: Arc<dyn Exec>,
 }
 
-/// The code of a tool behind its codec. Implemented here and by hosts of foreign tools (MCP, plugins).
-pub trait ToolExec: Send + Sync {
+/// The code of a tool that came from outside (MCP, plugins, clients).
+pub trait ForeignTool: Send + Sync {
     /// Runs one call with validated input.
     ///
     /// # Errors
     /// [`ToolFailure`] with text for the model.
-    fn execute(
-        self: Arc<Self>,
-        ctx: ToolContext,
-        input: Value,
-    ) -> BoxFuture<'static, Result<ToolReturn<Option<Value>>, ToolFailure>>;
+    fn execute(self: Arc<Self>, ctx: ToolContext, input: Value) -> BoxFuture<'static, Result<RawReturn, ToolFailure>>;
+}
+
+/// The code of a tool behind its codec.
+trait Exec: Send + Sync {
+    /// Decodes validated input.
+    fn prepare(self: Arc<Self>, input: Value) -> Result<Prepared, Vec<Issue>>;
 }
 
 impl ToolInfo {
@@ -48,6 +62,8 @@ impl ToolInfo {
         Self {
             name: tool.name().to_owned(),
             description: tool.description(),
+            input: ValueSchema::input::<T::Input>(),
+            output: Some(ValueSchema::output::<T::Output>()),
             options: tool.options(),
             freeform: None,
             effects: tool.effects(),
@@ -55,6 +71,46 @@ impl ToolInfo {
             load: tool.load(),
             exec: Arc::new(Typed(tool)),
         }
+    }
+
+    /// Makes a registrable tool of foreign code and its schemas.
+    pub fn foreign(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        input: ValueSchema,
+        output: Option<ValueSchema>,
+        options: ToolOptions,
+        tool: Arc<dyn ForeignTool>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            description: description.into(),
+            input,
+            output,
+            options,
+            freeform: None,
+            effects: Effects::External,
+            keep: Keep::Head,
+            load: Load::Works,
+            exec: Arc::new(Foreign(tool)),
+        }
+    }
+
+    /// Decodes validated input.
+    pub(crate) fn prepare(&self, input: Value) -> Result<Prepared, Vec<Issue>> {
+        Arc::clone(&self.exec).prepare(input)
+    }
+
+    /// Returns a hash of everything that the model can see of the tool.
+    pub(crate) fn fingerprint(&self) -> String {
+        hash(&json!({
+            "name": self.name,
+            "description": self.description,
+            "input": self.input.advertised(),
+            "output": self.output.as_ref().map(ValueSchema::advertised),
+            "options": self.options,
+            "freeform": self.freeform,
+        }))
     }
 }
 
@@ -66,17 +122,29 @@ impl std::fmt::Debug for ToolInfo {
 
 struct Typed<T>(T);
 
-impl<T: TypedTool> ToolExec for Typed<T> {
-    fn execute(
-        self: Arc<Self>,
-        ctx: ToolContext,
-        input: Value,
-    ) -> BoxFuture<'static, Result<ToolReturn<Option<Value>>, ToolFailure>> {
-        Box::pin(async move {
-            let input = serde_json::from_value(input).map_err(|error| ToolFailure::new(error.to_string()))?;
-            let returned = self.0.execute(ctx, input).await?;
-            let output = serde_json::to_value(&returned.output).map_err(|error| ToolFailure::new(error.to_string()))?;
-            Ok(returned.map(|_| Some(output)))
-        })
+impl<T: TypedTool> Exec for Typed<T> {
+    fn prepare(self: Arc<Self>, input: Value) -> Result<Prepared, Vec<Issue>> {
+        let input: T::Input = serde_path_to_error::deserialize(input).map_err(|error| {
+            let path = error.path().to_string();
+            let path = if path == "." { String::new() } else { path };
+            vec![Issue::new(path, error.into_inner().to_string())]
+        })?;
+        Ok(Box::new(move |ctx| {
+            Box::pin(async move {
+                let returned = self.0.execute(ctx, input).await?;
+                let output = serde_json::to_value(&returned.output).map_err(|error| {
+                    ToolFailure::new(format!("The tool's output does not match its schema: {error}"))
+                })?;
+                Ok(returned.map(|_| Some(output)))
+            })
+        }))
+    }
+}
+
+struct Foreign(Arc<dyn ForeignTool>);
+
+impl Exec for Foreign {
+    fn prepare(self: Arc<Self>, input: Value) -> Result<Prepared, Vec<Issue>> {
+        Ok(Box::new(move |ctx| Arc::clone(&self.0).execute(ctx, input)))
     }
 }

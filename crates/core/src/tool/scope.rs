@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use tokio::task::JoinHandle;
@@ -16,6 +17,9 @@ use tokio_util::task::TaskTracker;
 use super::outcome::Declined;
 use crate::permission::Refused;
 use crate::question::Dismissed;
+
+/// How long code of a call that is over may take to reach its next await before the call settles without it.
+pub(crate) const MAX_UNWIND: Duration = Duration::from_secs(10);
 
 /// The user's refusal. Only the permission and question services can make one, and leaves never see one.
 #[derive(Debug)]
@@ -178,7 +182,9 @@ impl CallScope {
         self.inner.commits.close();
         self.inner.tasks.close();
         self.inner.commits.wait().await;
-        self.inner.tasks.wait().await;
+        if tokio::time::timeout(MAX_UNWIND, self.inner.tasks.wait()).await.is_err() {
+            tracing::error!("a task of a tool call does not let go: its code blocks");
+        }
         self.inner.defect.get().cloned()
     }
 }

@@ -11,10 +11,15 @@ use abide_schema::tool::Content;
 use abide_schema::{AgentId, CallId, JsonObject, MessageId, ProjectId, SavedPermissionId, SessionId, Timestamp};
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
+use super::boundary::{Boundary, BoundaryOptions};
+use super::info::ToolInfo;
 use super::leaf::ToolContext;
-use super::outcome::{ProgressSink, ToolCall};
+use super::outcome::{ProgressSink, Settled, ToolCall, ToolSnapshot as _};
+use super::output::{OutputFiles, OutputLimits};
 use super::progress::Progress;
+use super::registry::{Layer, ToolRegistry};
 use super::scope::CallScope;
 use crate::permission::{PermissionOptions, PermissionRules, PermissionService, Publish, RulesError};
 use crate::question::{QuestionOptions, QuestionService};
@@ -35,6 +40,10 @@ pub struct Bench {
     pub values: Arc<Values>,
     /// What calls reported.
     pub reports: Arc<Reports>,
+    /// Runs calls.
+    pub boundary: Arc<Boundary>,
+    /// Where complete output goes: `tool-output` in it.
+    pub data: tempfile::TempDir,
 }
 
 impl Bench {
@@ -53,7 +62,35 @@ impl Bench {
             hooks: Vec::new(),
         });
         let questions = QuestionService::new(QuestionOptions { world: world.clone(), publish: events.publish() });
-        Self { world, permissions, questions, events, values, reports: Arc::default() }
+        let data = tempfile::tempdir().expect("a temporary directory can be made");
+        let boundary = Arc::new(Boundary::new(BoundaryOptions {
+            world: world.clone(),
+            files: OutputFiles::new(world.clone(), data.path()),
+            limits: OutputLimits::default(),
+            hooks: Vec::new(),
+        }));
+        Self { world, permissions, questions, events, values, reports: Arc::default(), boundary, data }
+    }
+
+    /// Runs one call of a tool through the boundary.
+    ///
+    /// # Cancel safety
+    /// Dropping the future interrupts the call.
+    pub async fn run(&self, tool: &ToolInfo, input: serde_json::Value) -> Settled {
+        self.run_until(tool, input, CancellationToken::new()).await
+    }
+
+    /// Runs one call of a tool through the boundary, until `interrupt` is cancelled.
+    ///
+    /// # Cancel safety
+    /// Dropping the future interrupts the call.
+    pub async fn run_until(&self, tool: &ToolInfo, input: serde_json::Value, interrupt: CancellationToken) -> Settled {
+        let registry = ToolRegistry::new(Layer::new());
+        let added = tool.clone();
+        let _registration = registry.location().transform(move |editor| editor.add(added.clone()));
+        let snapshot = registry.snapshot(None, &[], &self.boundary);
+        let call = self.call(&tool.name, input);
+        snapshot.execute(call, Arc::clone(&self.reports) as Arc<dyn ProgressSink>, interrupt).await
     }
 
     /// Makes the context of a call `call_1` of session `ses_1`.
