@@ -7,8 +7,8 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use crate::schema::errors::{
-    AIError, AIErrorKind, AIErrorReason, AuthenticationKind, Cause, HttpContext, RateLimitDetails,
-    RequestClassification,
+    AIError, AIErrorKind, AIErrorReason, AuthenticationKind, Cause, Delivery, HttpContext, RateLimitDetails,
+    RequestClassification, TransportDetails, TransportOperation,
 };
 
 pub use overflow::is_overflow_text;
@@ -57,11 +57,9 @@ fn classify_kind(failure: &Failure) -> AIErrorKind {
     let invalid = |classification| AIErrorKind::InvalidRequest { parameter: None, classification };
     let authentication = |kind| AIErrorKind::Authentication { kind };
 
-    if is_client_scoped
-        && (codes.has(&["context_length_exceeded", "model_context_window_exceeded", "request_too_large"])
-            || is_overflow_text(text)
-            || is_overflow_text(&failure.message))
-    {
+    let is_overflow = codes.has(&["context_length_exceeded", "model_context_window_exceeded", "request_too_large"])
+        || (is_client_scoped && overflow_text(failure, text));
+    if is_overflow {
         return invalid(Some(RequestClassification::ContextOverflow));
     }
     if status == Some(413)
@@ -72,10 +70,7 @@ fn classify_kind(failure: &Failure) -> AIErrorKind {
     if is_content_policy(&lower) {
         return AIErrorKind::ContentPolicy;
     }
-    if codes.has(&["insufficient_quota", "usage_not_included", "billing_error"])
-        || (status == Some(429)
-            && (contains_words(&lower, "insufficient", "quota") || contains_words(&lower, "quota", "exceeded")))
-    {
+    if is_quota(failure, &codes, &lower) {
         return AIErrorKind::QuotaExceeded;
     }
     match status {
@@ -92,20 +87,11 @@ fn classify_kind(failure: &Failure) -> AIErrorKind {
     if codes.contain("rate_limit") || codes.has(&["too_many_requests", "throttlingexception"]) {
         return rate_limit();
     }
-    if contains_any(
-        &lower,
-        &[
-            "rate increased too quickly",
-            "rate limit",
-            "rate_limit",
-            "rate-limit",
-            "too many requests",
-            "too_many_requests",
-            "toomanyrequests",
-            "too many_requests",
-            "too_many requests",
-        ],
-    ) {
+    if contains_any(&lower, &["rate increased too quickly", "throttling error"])
+        || contains_words(&lower, "rate", "limit")
+        || contains_words(&lower, "too many", "requests")
+        || contains_words(&lower, "too_many", "requests")
+    {
         return rate_limit();
     }
     if codes.has(&[
@@ -125,7 +111,8 @@ fn classify_kind(failure: &Failure) -> AIErrorKind {
     }
     match status {
         Some(429) => return rate_limit(),
-        Some(408 | 409 | 500..) => return internal(),
+        Some(408) => return request_timeout(failure),
+        Some(409 | 500..) => return internal(),
         Some(_) | None => {}
     }
     if codes.has(&["invalid_prompt", "invalid_request_error", "validationexception"]) {
@@ -135,6 +122,39 @@ fn classify_kind(failure: &Failure) -> AIErrorKind {
         Some(400 | 404 | 422) => invalid(None),
         Some(_) | None => AIErrorKind::UnknownProvider,
     }
+}
+
+fn overflow_text(failure: &Failure, text: &str) -> bool {
+    // The message is looked at too: a body hides its first words behind JSON.
+    !overflow::is_excluded(text)
+        && !overflow::is_excluded(&failure.message)
+        && (is_overflow_text(text) || is_overflow_text(&failure.message))
+}
+
+/// A wait longer than this is no rate limit to sit out.
+const MAX_RATE_LIMIT_WAIT_MS: u64 = 60 * 60 * 1000;
+
+fn is_quota(failure: &Failure, codes: &Codes, lower: &str) -> bool {
+    const PHRASES: [&str; 5] =
+        ["exceeded your current quota", "used up", "allowance", "insufficient balance", "usage limit"];
+    if codes.has(&["insufficient_quota", "usage_not_included", "billing_error"]) || failure.status == Some(402) {
+        return true;
+    }
+    failure.status == Some(429)
+        && (contains_words(lower, "insufficient", "quota")
+            || contains_words(lower, "quota", "exceeded")
+            || contains_any(lower, &PHRASES)
+            || failure.retry_after_ms.is_some_and(|ms| ms > MAX_RATE_LIMIT_WAIT_MS))
+}
+
+/// The server gave up waiting for the request: it was not taken, so it may be sent again.
+fn request_timeout(failure: &Failure) -> AIErrorKind {
+    AIErrorKind::Transport(TransportDetails {
+        code: Some("Timeout".to_owned()),
+        url: failure.http.as_ref().map(|http| http.url.clone()),
+        delivery: Some(Delivery::Rejected),
+        ..TransportDetails::http(TransportOperation::Request)
+    })
 }
 
 /// Lower-cased codes of a failure: the given one, and those found in JSON texts.

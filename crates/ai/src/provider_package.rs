@@ -10,6 +10,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::providers::openai::Api;
 use crate::providers::{self, Provider, ProviderOptions};
 use crate::route::ModelSelection;
 use crate::route::auth::Secret;
@@ -83,8 +84,9 @@ impl fmt::Debug for ModelEntry {
 enum Package {
     Anthropic,
     AnthropicCompatible,
-    OpenAiChat,
+    OpenAi(Api),
     OpenAiCompatible,
+    OpenAiCompatibleResponses,
     /// A named provider of the Chat protocol.
     Named(fn(ProviderOptions) -> Provider),
     /// An address of the Chat protocol without a file of its own.
@@ -95,7 +97,9 @@ fn package(path: &str) -> Option<Package> {
     Some(match path {
         "anthropic" | "anthropic/messages" => Package::Anthropic,
         "anthropic-compatible" | "anthropic-compatible/messages" => Package::AnthropicCompatible,
-        "openai/chat" | "openai" => Package::OpenAiChat,
+        "openai" | "openai/responses" => Package::OpenAi(Api::Responses),
+        "openai/chat" => Package::OpenAi(Api::Chat),
+        "openai-compatible/responses" | "openai-compatible-responses" => Package::OpenAiCompatibleResponses,
         "openai-compatible" | "openai-compatible/chat" => Package::OpenAiCompatible,
         "ollama" => Package::Named(providers::ollama::configure),
         "lmstudio" => Package::Named(providers::lmstudio::configure),
@@ -207,15 +211,9 @@ impl ModelEntry {
             env: self.env.clone(),
         };
         let http = settings.http(self)?;
-        let own = match package {
-            Package::Anthropic | Package::AnthropicCompatible => {
-                Own::Anthropic { auth_token: settings.text("authToken")?.map(Secret::from) }
-            }
-            Package::OpenAiChat => {
-                Own::OpenAi { organization: settings.text("organization")?, project: settings.text("project")? }
-            }
-            Package::OpenAiCompatible | Package::Named(_) | Package::At(_) => Own::Nothing,
-        };
+        let auth_token = settings.text("authToken")?.map(Secret::from);
+        let organization = settings.text("organization")?;
+        let project = settings.text("project")?;
         for key in NOT_OPTIONS {
             settings.rest.shift_remove(key);
         }
@@ -230,36 +228,30 @@ impl ModelEntry {
             },
             compatibility: self.compatibility.clone(),
         };
-        match (package, own) {
-            (Package::Anthropic, Own::Anthropic { auth_token }) => {
-                providers::anthropic::configure(providers::anthropic::Options { common, auth_token }).select(selection)
+        match package {
+            Package::Anthropic => {
+                let options = providers::anthropic::Options { common, auth_token };
+                providers::anthropic::configure(options).select(selection)
             }
-            (Package::AnthropicCompatible, Own::Anthropic { auth_token }) => {
+            Package::AnthropicCompatible => {
                 let options = providers::anthropic::Options { common, auth_token };
                 providers::anthropic_compatible::configure(options)?.select(selection)
             }
-            (Package::OpenAiChat, Own::OpenAi { organization, project }) => {
+            Package::OpenAi(api) => {
                 let options = providers::openai::Options { common, organization, project };
-                providers::openai::configure(options).select_chat(selection)
+                providers::openai::configure(options).select(api, selection)
             }
-            (Package::Named(configure), _) => configure(common).select(selection),
-            (Package::At(base_url), _) => {
+            Package::OpenAiCompatible => providers::openai_compatible::configure(common).select(selection),
+            Package::OpenAiCompatibleResponses => {
+                providers::openai_compatible::configure_responses(common).select(selection)
+            }
+            Package::Named(configure) => configure(common).select(selection),
+            Package::At(base_url) => {
                 common.base_url.get_or_insert_with(|| base_url.to_owned());
                 providers::openai_compatible::configure(common).select(selection)
             }
-            (
-                Package::OpenAiCompatible | Package::Anthropic | Package::AnthropicCompatible | Package::OpenAiChat,
-                _,
-            ) => providers::openai_compatible::configure(common).select(selection),
         }
     }
-}
-
-/// Settings of one package only.
-enum Own {
-    Nothing,
-    Anthropic { auth_token: Option<Secret> },
-    OpenAi { organization: Option<String>, project: Option<String> },
 }
 
 /// Settings that are taken out one by one; the rest are request options.

@@ -70,19 +70,25 @@ const PHRASES: &[&[Bit]] = &[
 /// Whether a text says that the prompt does not fit the context window. A throttling or rate-limit
 /// text never does.
 pub fn is_overflow_text(text: &str) -> bool {
-    let text = text.to_lowercase();
-    let trimmed = text.trim();
-    if trimmed.starts_with("throttling error:")
-        || trimmed.starts_with("service unavailable:")
-        || trimmed.contains("rate limit")
-        || trimmed.contains("too many requests")
-    {
+    if is_excluded(text) {
         return false;
     }
+    let text = text.to_lowercase();
+    let trimmed = text.trim();
     if trimmed == "400 (no body)" || trimmed == "400 status code (no body)" {
         return true;
     }
     PHRASES.iter().any(|phrase| contains_phrase(trimmed, phrase))
+}
+
+/// Whether a text is about throttling, whatever else it says.
+pub(super) fn is_excluded(text: &str) -> bool {
+    let text = text.to_lowercase();
+    let text = text.trim();
+    text.starts_with("throttling error:")
+        || text.starts_with("service unavailable:")
+        || text.contains("rate limit")
+        || text.contains("too many requests")
 }
 
 fn contains_phrase(text: &str, phrase: &[Bit]) -> bool {

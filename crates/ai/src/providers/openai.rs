@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Provider, ProviderOptions};
-use crate::protocols::openai_chat;
+use crate::protocols::{openai_chat, openai_responses};
 use crate::route::ModelSelection;
 use crate::route::auth_options::AuthOptions;
 use crate::schema::JsonObject;
@@ -32,6 +32,7 @@ pub struct Options {
 #[derive(Clone, Debug)]
 pub struct OpenAi {
     chat: Provider,
+    responses: Provider,
 }
 
 /// Configures the provider.
@@ -45,30 +46,51 @@ pub fn configure(mut options: Options) -> OpenAi {
     }
     let auth = AuthOptions::bearer(options.common.auth.clone(), &options.common.env_or(ENV));
     let compatibility = Compatibility { supports_prompt_cache_key: Some(true), ..Compatibility::default() };
-    OpenAi { chat: Provider::new(ID, &openai_chat::route(), options.common, auth, compatibility) }
+    let provider = |route| Provider::new(ID, &route, options.common.clone(), auth.clone(), compatibility.clone());
+    OpenAi { chat: provider(openai_chat::route()), responses: provider(openai_responses::route()) }
 }
 
 impl OpenAi {
+    /// Selects a model of the default API, which is Responses.
+    ///
+    /// # Errors
+    /// Never for the default address.
+    pub fn model(&self, id: impl Into<ModelId>) -> Result<LanguageModel, ConfigurationError> {
+        self.responses(id)
+    }
+
+    /// Selects a model of the Responses API.
+    ///
+    /// # Errors
+    /// Never for the default address.
+    pub fn responses(&self, id: impl Into<ModelId>) -> Result<LanguageModel, ConfigurationError> {
+        self.select(Api::Responses, ModelSelection::new(id))
+    }
+
     /// Selects a model of the Chat API.
     ///
     /// # Errors
     /// Never for the default address.
     pub fn chat(&self, id: impl Into<ModelId>) -> Result<LanguageModel, ConfigurationError> {
-        self.select_chat(ModelSelection::new(id))
+        self.select(Api::Chat, ModelSelection::new(id))
     }
 
-    /// Selects a model of the Chat API with defaults and overrides of its own.
+    /// Selects a model with defaults and overrides of its own.
     ///
     /// # Errors
     /// Never for the default address.
-    pub fn select_chat(&self, selection: ModelSelection) -> Result<LanguageModel, ConfigurationError> {
-        self.chat.select(with_default_options(selection, Api::Chat))
+    pub fn select(&self, api: Api, selection: ModelSelection) -> Result<LanguageModel, ConfigurationError> {
+        let provider = match api {
+            Api::Chat => &self.chat,
+            Api::Responses => &self.responses,
+        };
+        provider.select(with_default_options(selection, api))
     }
 }
 
-/// The API of a model, as far as defaults differ.
+/// The APIs of OpenAI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Api {
+pub enum Api {
     /// Chat.
     Chat,
     /// Responses.

@@ -1,7 +1,7 @@
 //! Any server that speaks the Chat protocol under its own address.
 
 use super::{Provider, ProviderOptions};
-use crate::protocols::openai_compatible_chat;
+use crate::protocols::{open_responses, openai_compatible_chat};
 use crate::route::auth::{Auth, Credential};
 use crate::route::auth_options::{AuthOptions, ProviderAuthOption};
 use crate::schema::model::{Compatibility, MaxTokensField};
@@ -14,6 +14,12 @@ pub const ID: &str = "openai-compatible";
 pub fn configure(options: ProviderOptions) -> Provider {
     let auth = optional_bearer(&options, &[]);
     Provider::new(ID, &openai_compatible_chat::route(), options, auth, cautious())
+}
+
+/// Configures a server of the Responses protocol; otherwise as [`configure`].
+pub fn configure_responses(options: ProviderOptions) -> Provider {
+    let auth = optional_bearer(&options, &[]);
+    Provider::new(ID, &open_responses::route(), options, auth, Compatibility::default())
 }
 
 /// Bearer auth; without configured variables a missing key is no error.

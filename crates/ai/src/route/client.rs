@@ -20,7 +20,7 @@ use super::protocol::{Flow, FrameParser};
 use super::transport::http::{Timers, next_chunk, open};
 use crate::cache_policy;
 use crate::protocols::utils::tool_schema;
-use crate::schema::errors::{AIError, HttpContext};
+use crate::schema::errors::{AIError, AIErrorKind, HttpContext};
 use crate::schema::events::LLMEvent;
 use crate::schema::ids::{ProtocolId, RouteId};
 use crate::schema::model::{Defaults, LanguageModel};
@@ -179,6 +179,7 @@ impl LlmClient {
         };
         let (response, context) = open(exchange, timers, &*self.host, send).await?;
         let protocol = request.model.route.shared_protocol();
+        let content_type = response.headers.get("content-type").unwrap_or_default().to_ascii_lowercase();
         Ok(Running {
             body: response.body,
             decoder: request.model.route.framing().decoder(),
@@ -186,6 +187,8 @@ impl LlmClient {
             context,
             timers,
             has_bytes: false,
+            head: Some(Vec::new()),
+            content_type,
             frames: VecDeque::new(),
             events: Vec::new().into_iter(),
             is_body_done: false,
@@ -203,7 +206,7 @@ impl fmt::Debug for LlmClient {
 /// Options, schemas, cache marks, body, URL, overlays, headers: everything but auth.
 fn compile(request: &LLMRequest) -> Result<Compiled, AIError> {
     let request = resolve(request);
-    let request = project_tools(&request);
+    let request = tool_schema::project_tools(&request);
     let request = cache_policy::apply(&request);
     let route = &request.model.route;
     let mut body = route.protocol().encode(&request)?;
@@ -247,13 +250,16 @@ fn resolve(request: &LLMRequest) -> LLMRequest {
     })
 }
 
-fn project_tools(request: &LLMRequest) -> LLMRequest {
-    let tools: Vec<_> = request.tools.iter().map(tool_schema::project).collect();
-    let is_same = tools.iter().zip(&request.tools).all(|(new, old)| Arc::ptr_eq(new, old));
-    if is_same {
-        return request.clone();
+/// The most bytes of an answer that is no stream.
+const MAX_HEAD: usize = 1024 * 1024;
+
+/// Whether a body without any frame is a document and not a stream that was cut.
+fn is_document(head: &[u8], content_type: &str) -> bool {
+    match head.trim_ascii().first() {
+        None | Some(b':') => false,
+        Some(b'{' | b'[' | b'<') => true,
+        Some(_) => !content_type.is_empty() && !content_type.starts_with("text/event-stream"),
     }
-    request.update(RequestPatch { tools: Some(tools), ..RequestPatch::default() })
 }
 
 type Opening = Pin<Box<dyn Future<Output = Result<Running, AIError>> + Send>>;
@@ -272,6 +278,9 @@ struct Running {
     context: HttpContext,
     timers: Timers,
     has_bytes: bool,
+    /// The body as received, until its first frame: an answer that is no stream has none.
+    head: Option<Vec<u8>>,
+    content_type: String,
     frames: VecDeque<Frame>,
     events: std::vec::IntoIter<LLMEvent>,
     is_body_done: bool,
@@ -327,6 +336,12 @@ impl Running {
 
     fn take_chunk(&mut self, chunk: &Bytes, out: &mut Vec<LLMEvent>) -> Result<(), AIError> {
         let pushed = self.decoder.push(chunk, &mut self.frames);
+        if !self.frames.is_empty() {
+            self.head = None;
+        } else if let Some(head) = &mut self.head {
+            let room = MAX_HEAD.saturating_sub(head.len());
+            head.extend_from_slice(chunk.get(..room).unwrap_or(chunk));
+        }
         if self.take_frames(out)? == Flow::Done {
             self.parser.finish(out)?;
             self.stop();
@@ -338,8 +353,36 @@ impl Running {
     fn take_end(&mut self, out: &mut Vec<LLMEvent>) -> Result<(), AIError> {
         self.stop();
         self.decoder.finish(&mut self.frames)?;
+        if self.frames.is_empty()
+            && let Some(head) = self.head.take()
+            && is_document(&head, &self.content_type)
+        {
+            return self.take_document(head, out);
+        }
         self.take_frames(out)?;
         self.parser.finish(out)
+    }
+
+    /// Handles an answer that is one document instead of a stream: some proxies do not stream, and
+    /// the protocol may understand their JSON; a page of a captive portal is an error.
+    fn take_document(&mut self, head: Vec<u8>, out: &mut Vec<LLMEvent>) -> Result<(), AIError> {
+        let text = String::from_utf8_lossy(&head).into_owned();
+        let kind = if self.content_type.is_empty() { "a document" } else { &self.content_type };
+        let start: String = text.trim().chars().take(200).collect();
+        let refused = AIError::invalid_output(format!("The provider sent {kind} instead of an event stream: {start}"))
+            .with_body(text);
+        if head.trim_ascii().first() != Some(&b'{') {
+            return Err(refused);
+        }
+        let from = out.len();
+        let parsed = self.parser.frame(&Frame::data(head), out).and_then(|_| self.parser.finish(out));
+        match parsed {
+            Err(error) if matches!(error.kind(), AIErrorKind::InvalidProviderOutput { .. }) => {
+                out.truncate(from);
+                Err(refused.with_cause(error))
+            }
+            parsed => parsed,
+        }
     }
 
     fn take_frames(&mut self, out: &mut Vec<LLMEvent>) -> Result<Flow, AIError> {

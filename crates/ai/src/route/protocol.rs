@@ -216,7 +216,7 @@ impl<P: Protocol> FrameParser for Parser<P> {
 
 impl<P: Protocol> Parser<P> {
     fn undecodable(&self, frame: &Frame, error: DecodeError) -> AIError {
-        let kind = if frame.is_cut { AIErrorKind::INCOMPLETE_STREAM } else { AIErrorKind::INVALID_OUTPUT };
+        let kind = if frame.is_cut { AIErrorKind::INCOMPLETE_STREAM } else { AIErrorKind::MALFORMED_EVENT };
         let message = if frame.is_cut {
             ENDED_UNEXPECTEDLY.to_owned()
         } else {

@@ -215,6 +215,8 @@ impl TransportDetails {
 pub enum OutputClassification {
     /// The stream ended before its end.
     IncompleteStream,
+    /// An event of the stream does not decode, so bytes were lost or mixed up on the way.
+    MalformedEvent,
 }
 
 /// What kind of failure it is (`_tag` on the wire).
@@ -298,6 +300,10 @@ impl AIErrorKind {
     /// A stream that ended before its end.
     pub const INCOMPLETE_STREAM: Self =
         Self::InvalidProviderOutput { classification: Some(OutputClassification::IncompleteStream), route: None };
+
+    /// An event that does not decode.
+    pub const MALFORMED_EVENT: Self =
+        Self::InvalidProviderOutput { classification: Some(OutputClassification::MalformedEvent), route: None };
 
     /// The tag on the wire.
     pub const fn tag(&self) -> &'static str {
@@ -422,11 +428,15 @@ impl AIError {
         self
     }
 
-    /// Whether the prompt does not fit the context window.
+    /// Whether the request is too long for the model or the server. Both are mended in one way: by
+    /// sending less.
     pub fn is_context_overflow(&self) -> bool {
         matches!(
             self.reason.kind,
-            AIErrorKind::InvalidRequest { classification: Some(RequestClassification::ContextOverflow), .. }
+            AIErrorKind::InvalidRequest {
+                classification: Some(RequestClassification::ContextOverflow | RequestClassification::PayloadTooLarge),
+                ..
+            }
         )
     }
 
@@ -461,7 +471,8 @@ impl AIError {
                 (TransportOperation::Write, _) => RetryClass::Never,
             },
             AIErrorKind::InvalidProviderOutput {
-                classification: Some(OutputClassification::IncompleteStream), ..
+                classification: Some(OutputClassification::IncompleteStream | OutputClassification::MalformedEvent),
+                ..
             } => RetryClass::IfNoOutput,
             AIErrorKind::InvalidProviderOutput { classification: None, .. }
             | AIErrorKind::InvalidRequest { .. }
@@ -480,10 +491,13 @@ impl AIError {
             AIErrorKind::RateLimit { retry_after_ms, .. } | AIErrorKind::ProviderInternal { retry_after_ms } => {
                 *retry_after_ms
             }
+            AIErrorKind::QuotaExceeded => {
+                let seconds = self.reason.http.as_ref()?.headers.get("retry-after")?;
+                seconds.trim().parse::<u64>().ok().map(|seconds| seconds.saturating_mul(1000))
+            }
             AIErrorKind::InvalidRequest { .. }
             | AIErrorKind::NoRoute { .. }
             | AIErrorKind::Authentication { .. }
-            | AIErrorKind::QuotaExceeded
             | AIErrorKind::ContentPolicy
             | AIErrorKind::Transport(_)
             | AIErrorKind::InvalidProviderOutput { .. }

@@ -216,7 +216,9 @@ impl ChatState {
             "content_filter" => FinishKind::ContentFilter,
             failed => {
                 let kind = match failed {
-                    "error" | "network_error" => AIErrorKind::ProviderInternal { retry_after_ms: None },
+                    "error" | "network_error" | "insufficient_system_resource" => {
+                        AIErrorKind::ProviderInternal { retry_after_ms: None }
+                    }
                     _ => AIErrorKind::UnknownProvider,
                 };
                 let message = format!("Provider finish_reason: {failed}");
