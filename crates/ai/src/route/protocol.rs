@@ -216,7 +216,14 @@ impl<P: Protocol> FrameParser for Parser<P> {
 
 impl<P: Protocol> Parser<P> {
     fn undecodable(&self, frame: &Frame, error: DecodeError) -> AIError {
-        let kind = if frame.is_cut { AIErrorKind::INCOMPLETE_STREAM } else { AIErrorKind::MALFORMED_EVENT };
+        // Text that is no JSON was damaged on the way and may come right the next time; a field of the
+        // wrong type will not.
+        let is_damaged = error.downcast_ref::<serde_json::Error>().is_some_and(|error| !error.is_data());
+        let kind = match (frame.is_cut, is_damaged) {
+            (true, _) => AIErrorKind::INCOMPLETE_STREAM,
+            (false, true) => AIErrorKind::MALFORMED_EVENT,
+            (false, false) => AIErrorKind::INVALID_OUTPUT,
+        };
         let message = if frame.is_cut {
             ENDED_UNEXPECTEDLY.to_owned()
         } else {

@@ -215,7 +215,7 @@ impl TransportDetails {
 pub enum OutputClassification {
     /// The stream ended before its end.
     IncompleteStream,
-    /// An event of the stream does not decode, so bytes were lost or mixed up on the way.
+    /// An event of the stream is not JSON, so bytes were lost or mixed up on the way.
     MalformedEvent,
 }
 
@@ -301,7 +301,7 @@ impl AIErrorKind {
     pub const INCOMPLETE_STREAM: Self =
         Self::InvalidProviderOutput { classification: Some(OutputClassification::IncompleteStream), route: None };
 
-    /// An event that does not decode.
+    /// An event that is not JSON.
     pub const MALFORMED_EVENT: Self =
         Self::InvalidProviderOutput { classification: Some(OutputClassification::MalformedEvent), route: None };
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use abide_ai::protocols::{anthropic_messages, open_responses, openai_responses};
+use abide_ai::protocols::{anthropic_messages, open_responses, openai_chat, openai_responses};
 use abide_ai::route::auth::Auth;
 use abide_ai::route::endpoint::EndpointPatch;
 use abide_ai::route::{ModelSelection, Route, RoutePatch};
@@ -41,6 +41,7 @@ pub(crate) fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
 pub(crate) fn route(protocol: &str) -> Route {
     let route = match protocol {
         "anthropic-messages" => anthropic_messages::route(),
+        "openai-chat" => openai_chat::route(),
         "openai-responses" => openai_responses::plain_route(),
         "open-responses" => open_responses::route().with(RoutePatch {
             provider: Some("local".into()),
