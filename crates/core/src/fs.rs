@@ -2,3 +2,8 @@
 //! journal through which everything that changes a file goes (spec/tools.md section 10, spec/session.md 9.2).
 
 pub mod access;
+pub mod blobs;
+pub mod diff;
+mod disk;
+pub mod journal;
+pub mod text;

@@ -5,6 +5,7 @@
 //! that can happen to a call (decline, interruption, defect) is a value that it could see.
 
 pub mod boundary;
+pub mod builtin;
 pub mod failure;
 pub mod hooks;
 pub mod info;

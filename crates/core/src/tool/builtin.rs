@@ -1,0 +1,3 @@
+//! The built-in tools, one file each.
+
+mod edit;
