@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use abide_schema::id::IdGenerator;
 use abide_schema::{
-    EventId, JobId, MessageId, MutationId, OwnerId, PermissionId, PtyId, QuestionId, SavedPermissionId, SessionId,
-    Timestamp, ToolFileId,
+    CredentialId, EventId, JobId, MessageId, MutationId, OwnerId, PermissionId, PtyId, QuestionId, SavedPermissionId,
+    SessionId, Timestamp, ToolFileId,
 };
 
 /// Tells the time.
@@ -126,6 +126,8 @@ impl World {
         tool_file_id -> ToolFileId, false;
         /// Makes a mutation batch id.
         mutation_id -> MutationId, false;
+        /// Makes a credential id.
+        credential_id -> CredentialId, false;
         /// Makes an owner id.
         owner_id -> OwnerId, false;
     }

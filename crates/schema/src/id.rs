@@ -189,6 +189,8 @@ ids! {
     MutationId, "mut_", "mut_";
     /// Identifies a process instance that executes sessions.
     OwnerId, "own_", "own_";
+    /// Identifies a stored credential.
+    CredentialId, "cred", "cred_";
 }
 
 names! {
@@ -202,6 +204,8 @@ names! {
     ModelId;
     /// Identifies a project; `global` outside any repository.
     ProjectId;
+    /// Names an integration, usually like its provider.
+    IntegrationId;
 }
 
 /// A position in one aggregate's log.

@@ -9,6 +9,8 @@
 //! [`project::apply`] (the reducer), [`project::MemoryRows`] (its in-memory state).
 
 pub mod agent;
+pub mod catalog;
+pub mod config;
 pub mod error;
 pub mod event;
 pub mod id;
@@ -27,8 +29,8 @@ pub mod todo;
 pub mod tool;
 
 pub use id::{
-    AgentId, CallId, EventId, JobId, MessageId, ModelId, MutationId, OwnerId, PermissionId, ProjectId, ProviderId,
-    PtyId, QuestionId, SavedPermissionId, Seq, SessionId, ToolFileId, WorkspaceId,
+    AgentId, CallId, CredentialId, EventId, IntegrationId, JobId, MessageId, ModelId, MutationId, OwnerId,
+    PermissionId, ProjectId, ProviderId, PtyId, QuestionId, SavedPermissionId, Seq, SessionId, ToolFileId, WorkspaceId,
 };
 pub use json::JsonObject;
 pub use time::Timestamp;

@@ -31,17 +31,9 @@ impl ModelRef {
         Self { id, provider_id, variant: None }
     }
 
-    /// Reads `provider/model`, where the model may hold more slashes. A `#variant` at the end names a variant.
+    /// Reads `provider/model` or `provider/model#variant`; see [`std::str::FromStr`] for the reason of a refusal.
     pub fn parse(text: &str) -> Option<Self> {
-        let (provider, rest) = text.split_once('/')?;
-        let (model, variant) = match rest.rsplit_once('#') {
-            Some((model, variant)) if !variant.is_empty() => (model, Some(variant.to_owned())),
-            Some(_) | None => (rest, None),
-        };
-        if provider.is_empty() || model.is_empty() {
-            return None;
-        }
-        Some(Self { id: model.into(), provider_id: provider.into(), variant })
+        text.parse().ok()
     }
 
     /// Returns the variant, `default` when none is named.
@@ -60,6 +52,41 @@ impl ModelRef {
     #[must_use]
     pub fn with_explicit_variant(&self) -> Self {
         Self { variant: Some(self.variant_or_default().to_owned()), ..self.clone() }
+    }
+}
+
+/// Why a text does not name a model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a model: {reason}; write provider/model or provider/model#variant")]
+pub struct ModelRefError {
+    /// The text.
+    pub text: String,
+    /// What is wrong.
+    pub reason: &'static str,
+}
+
+/// Splits at the first `/`, then at the first `#` of the rest: the model part may hold more slashes.
+impl std::str::FromStr for ModelRef {
+    type Err = ModelRefError;
+
+    fn from_str(text: &str) -> Result<Self, ModelRefError> {
+        let fail = |reason| Err(ModelRefError { text: text.to_owned(), reason });
+        let Some((provider, rest)) = text.split_once('/') else {
+            return fail("it has no slash");
+        };
+        let (model, variant) = match rest.split_once('#') {
+            Some((model, variant)) => (model, Some(variant)),
+            None => (rest, None),
+        };
+        match (provider, model, variant) {
+            ("", _, _) => fail("the provider is empty"),
+            (_, "", _) => fail("the model is empty"),
+            (_, _, Some("")) => fail("the variant after # is empty"),
+            (_, _, Some(variant)) if variant.contains('#') => fail("it has a second #"),
+            (provider, model, variant) => {
+                Ok(Self { id: model.into(), provider_id: provider.into(), variant: variant.map(str::to_owned) })
+            }
+        }
     }
 }
 
