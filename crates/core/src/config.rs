@@ -11,7 +11,7 @@ pub mod flags;
 
 mod decode;
 mod fields;
-mod markdown;
+pub(crate) mod markdown;
 mod merge;
 mod parse;
 mod report;
@@ -27,7 +27,8 @@ use abide_schema::config::{ConfigDocument, Diagnostic, Severity};
 pub use directories::Directories;
 pub use source::{LoadOptions, load};
 
-pub(crate) use markdown::{Markdown, parse as parse_markdown};
+pub(crate) use abide_ai::schema::options::merge_json;
+pub(crate) use merge::merge_headers;
 pub(crate) use source::real;
 
 use files::FileSet;

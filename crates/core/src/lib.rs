@@ -4,11 +4,18 @@
 //! effect is announced in the log before it happens; clock, ids, randomness and the environment come from
 //! [`world::World`], models, tools and directories through the traits of [`session::place`].
 
+pub mod agent;
+pub mod command;
+pub mod config;
 pub mod fault;
 pub mod fs;
+pub mod git;
+pub mod location;
 pub mod permission;
+pub mod project;
 pub mod question;
 pub mod session;
+pub mod skill;
 pub mod store;
 pub mod tool;
 pub mod world;

@@ -2,11 +2,11 @@
 
 use abide_schema::JsonObject;
 use abide_schema::config::{
-    AbideConfig, AgentConfig, CapabilitiesConfig, CommandConfig, CompactionConfig, ConfigDocument, DiagnosticKind,
-    Diagnostic, ExperimentalConfig, LimitConfig, McpConfig, ModelConfig, ProviderConfig, Severity, ToolOutputConfig,
+    AbideConfig, AgentConfig, CapabilitiesConfig, CommandConfig, CompactionConfig, ConfigDocument, Diagnostic,
+    DiagnosticKind, ExperimentalConfig, LimitConfig, McpConfig, ModelConfig, ProviderConfig, Severity,
+    ToolOutputConfig,
 };
 use indexmap::IndexMap;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -280,9 +280,7 @@ fn decode_provider(mut object: JsonObject, pointer: &str, report: &mut Report) -
 }
 
 fn decode_model(mut object: JsonObject, pointer: &str, report: &mut Report) -> Option<(ModelConfig, JsonObject)> {
-    for (key, known) in
-        [("capabilities", fields::<CapabilitiesConfig>()), ("limit", fields::<LimitConfig>())]
-    {
+    for (key, known) in [("capabilities", fields::<CapabilitiesConfig>()), ("limit", fields::<LimitConfig>())] {
         if let Some(Value::Object(inner)) = object.get_mut(key) {
             let child = join(pointer, key);
             inner.retain(|name, _| {
@@ -312,9 +310,8 @@ fn report_unknown<'a>(pointer: &str, key: &str, known: impl IntoIterator<Item = 
 
 fn report_invalid(pointer: &str, value: &Value, error: &serde_json::Error, way_out: &str, report: &mut Report) {
     let message = format!("the value {} cannot be used: {error}", shown(value));
-    report.push(
-        Diagnostic::new(Severity::Error, DiagnosticKind::Invalid, message).at(pointer).hint(way_out.to_owned()),
-    );
+    report
+        .push(Diagnostic::new(Severity::Error, DiagnosticKind::Invalid, message).at(pointer).hint(way_out.to_owned()));
 }
 
 /// A value for a message: short, and never a secret.

@@ -59,7 +59,9 @@ impl Directories {
             state: base("XDG_STATE_HOME", ".local/state").join("abide"),
             tmp: base("TMPDIR", "/tmp").join("abide"),
             foreign_config: config_home.join("opencode"),
-            foreign_managed: managed.as_ref().map_or_else(|| Path::new(system).join("opencode"), |path| path.join("opencode")),
+            foreign_managed: managed
+                .as_ref()
+                .map_or_else(|| Path::new(system).join("opencode"), |path| path.join("opencode")),
             managed: managed.unwrap_or_else(|| Path::new(system).join("abide")),
             home,
         })

@@ -4,7 +4,7 @@ use abide_schema::JsonObject;
 use serde_json::{Value, json};
 
 use super::report::join;
-use super::{Config, Document, Origin, OriginKind};
+use super::{Config, Document, Origin};
 
 /// One value that counts.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,7 +57,8 @@ impl Config {
 fn joined(document: &Document, pointer: &str, value: &Value, out: &mut Vec<EffectiveValue>) {
     let Value::Array(items) = value else { return };
     for (index, item) in items.iter().enumerate() {
-        let at = out.iter().filter(|entry| entry.pointer.rsplit_once('/').is_some_and(|(list, _)| list == pointer)).count();
+        let at =
+            out.iter().filter(|entry| entry.pointer.rsplit_once('/').is_some_and(|(list, _)| list == pointer)).count();
         out.push(EffectiveValue {
             pointer: format!("{pointer}/{at}"),
             value: masked("", item),
@@ -109,8 +110,8 @@ fn insert(out: &mut Value, pointer: &str, value: Value) {
                 return;
             }
             Value::Object(map) => {
-                let is_list = parts.peek().is_some_and(|next| next.parse::<usize>().is_ok())
-                    && JOINED.contains(&part.as_str());
+                let is_list =
+                    parts.peek().is_some_and(|next| next.parse::<usize>().is_ok()) && JOINED.contains(&part.as_str());
                 let next = map.entry(part).or_insert_with(|| if is_list { json!([]) } else { json!({}) });
                 if is_last {
                     *next = value;
@@ -148,9 +149,4 @@ pub fn is_secret(key: &str) -> bool {
     ["authorization", "apikey", "token", "secret", "password", "cookie", "credential", "accesskey", "privatekey"]
         .iter()
         .any(|part| key.contains(part))
-}
-
-/// Says whether a document was written by the project and not by its user.
-pub(crate) fn is_from_project(origin: &Origin) -> bool {
-    origin.kind == OriginKind::Project
 }

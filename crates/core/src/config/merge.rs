@@ -52,17 +52,20 @@ impl Config {
 
     /// Returns what documents say about commands.
     pub fn commands(&self) -> IndexMap<String, CommandConfig> {
-        self.fold_record(|document| &document.commands, |command, over| {
-            if over.template.is_some() {
-                command.clone_from(over);
-            } else {
-                patch(&mut command.description, over.description.as_ref());
-                patch(&mut command.agent, over.agent.as_ref());
-                patch(&mut command.model, over.model.as_ref());
-                patch(&mut command.subtask, over.subtask.as_ref());
-                patch(&mut command.disabled, over.disabled.as_ref());
-            }
-        })
+        self.fold_record(
+            |document| &document.commands,
+            |command, over| {
+                if over.template.is_some() {
+                    command.clone_from(over);
+                } else {
+                    patch(&mut command.description, over.description.as_ref());
+                    patch(&mut command.agent, over.agent.as_ref());
+                    patch(&mut command.model, over.model.as_ref());
+                    patch(&mut command.subtask, over.subtask.as_ref());
+                    patch(&mut command.disabled, over.disabled.as_ref());
+                }
+            },
+        )
     }
 
     /// Returns what documents say about providers.
@@ -92,23 +95,29 @@ impl Config {
 
     /// Returns the settings of compaction.
     pub fn compaction(&self) -> CompactionConfig {
-        self.fold(|document| document.compaction.as_ref(), |value, over| {
-            patch(&mut value.auto, over.auto.as_ref());
-            patch(&mut value.prune, over.prune.as_ref());
-            patch(&mut value.buffer, over.buffer.as_ref());
-            if let Some(keep) = &over.keep {
-                let there = value.keep.get_or_insert_with(KeepConfig::default);
-                patch(&mut there.tokens, keep.tokens.as_ref());
-            }
-        })
+        self.fold(
+            |document| document.compaction.as_ref(),
+            |value, over| {
+                patch(&mut value.auto, over.auto.as_ref());
+                patch(&mut value.prune, over.prune.as_ref());
+                patch(&mut value.buffer, over.buffer.as_ref());
+                if let Some(keep) = &over.keep {
+                    let there = value.keep.get_or_insert_with(KeepConfig::default);
+                    patch(&mut there.tokens, keep.tokens.as_ref());
+                }
+            },
+        )
     }
 
     /// Returns the bounds of tool output.
     pub fn tool_output(&self) -> ToolOutputConfig {
-        self.fold(|document| document.tool_output.as_ref(), |value, over| {
-            patch(&mut value.max_lines, over.max_lines.as_ref());
-            patch(&mut value.max_bytes, over.max_bytes.as_ref());
-        })
+        self.fold(
+            |document| document.tool_output.as_ref(),
+            |value, over| {
+                patch(&mut value.max_lines, over.max_lines.as_ref());
+                patch(&mut value.max_bytes, over.max_bytes.as_ref());
+            },
+        )
     }
 
     /// Returns the treatment of images.
@@ -126,35 +135,41 @@ impl Config {
 
     /// Returns the experimental settings, without policies.
     pub fn experimental(&self) -> ExperimentalConfig {
-        self.fold(|document| document.experimental.as_ref(), |value, over| {
-            patch(&mut value.subagent_depth, over.subagent_depth.as_ref());
-            patch(&mut value.subagent_fork, over.subagent_fork.as_ref());
-            patch(&mut value.portable_shell_scanner, over.portable_shell_scanner.as_ref());
-            patch(&mut value.code_mode, over.code_mode.as_ref());
-        })
+        self.fold(
+            |document| document.experimental.as_ref(),
+            |value, over| {
+                patch(&mut value.subagent_depth, over.subagent_depth.as_ref());
+                patch(&mut value.subagent_fork, over.subagent_fork.as_ref());
+                patch(&mut value.portable_shell_scanner, over.portable_shell_scanner.as_ref());
+                patch(&mut value.code_mode, over.code_mode.as_ref());
+            },
+        )
     }
 
     /// Returns the settings of abide alone.
     pub fn abide(&self) -> AbideConfig {
-        self.fold(|document| document.abide.as_ref(), |value, over| {
-            if let Some(permission) = &over.permission {
-                let there = value.permission.get_or_insert_default();
-                patch(&mut there.noninteractive, permission.noninteractive.as_ref());
-                patch(&mut there.inherit_readonly, permission.inherit_readonly.as_ref());
-            }
-            if let Some(stream) = &over.stream {
-                patch(&mut value.stream.get_or_insert_default().idle_timeout, stream.idle_timeout.as_ref());
-            }
-            if let Some(log) = &over.log {
-                patch(&mut value.log.get_or_insert_default().level, log.level.as_ref());
-            }
-            if let Some(server) = &over.server {
-                patch_server(value.server.get_or_insert_default(), server);
-            }
-            patch(&mut value.retention, over.retention.as_ref());
-            patch(&mut value.js, over.js.as_ref());
-            patch(&mut value.import_opencode, over.import_opencode.as_ref());
-        })
+        self.fold(
+            |document| document.abide.as_ref(),
+            |value, over| {
+                if let Some(permission) = &over.permission {
+                    let there = value.permission.get_or_insert_default();
+                    patch(&mut there.noninteractive, permission.noninteractive.as_ref());
+                    patch(&mut there.inherit_readonly, permission.inherit_readonly.as_ref());
+                }
+                if let Some(stream) = &over.stream {
+                    patch(&mut value.stream.get_or_insert_default().idle_timeout, stream.idle_timeout.as_ref());
+                }
+                if let Some(log) = &over.log {
+                    patch(&mut value.log.get_or_insert_default().level, log.level.as_ref());
+                }
+                if let Some(server) = &over.server {
+                    patch_server(value.server.get_or_insert_default(), server);
+                }
+                patch(&mut value.retention, over.retention.as_ref());
+                patch(&mut value.js, over.js.as_ref());
+                patch(&mut value.import_opencode, over.import_opencode.as_ref());
+            },
+        )
     }
 
     /// Returns the policies in the order in which they are asked; the last that matches decides. The user's word
@@ -168,11 +183,7 @@ impl Config {
         others.into_iter().rev().chain(managed).flat_map(of).collect()
     }
 
-    fn fold<T: Default>(
-        &self,
-        key: impl Fn(&ConfigDocument) -> Option<&T>,
-        patch: impl Fn(&mut T, &T),
-    ) -> T {
+    fn fold<T: Default>(&self, key: impl Fn(&ConfigDocument) -> Option<&T>, patch: impl Fn(&mut T, &T)) -> T {
         let mut out = T::default();
         for over in self.documents.iter().filter_map(|document| key(&document.info)) {
             patch(&mut out, over);

@@ -158,7 +158,11 @@ impl Walk<'_> {
                     })
                     .collect(),
             ),
-            leaf @ (Node::StringLit(_) | Node::NumberLit(_) | Node::BooleanLit(_) | Node::NullKeyword(_)) => leaf.into(),
+            Node::StringLit(text) => Value::String(text.value.into_owned()),
+            // The parser only lets through what JSON allows.
+            Node::NumberLit(number) => number.value.parse().map_or(Value::Null, Value::Number),
+            Node::BooleanLit(literal) => Value::Bool(literal.value),
+            Node::NullKeyword(_) => Value::Null,
         }
     }
 }

@@ -120,8 +120,7 @@ fn distance(a: &str, b: &str) -> usize {
         let mut row = vec![i + 1];
         for (j, to) in b.iter().enumerate() {
             let get = |row: &[usize], at: usize| row.get(at).copied().unwrap_or(usize::MAX - 1);
-            let mut best =
-                (get(&rows, j) + usize::from(from != to)).min(get(&rows, j + 1) + 1).min(get(&row, j) + 1);
+            let mut best = (get(&rows, j) + usize::from(from != to)).min(get(&rows, j + 1) + 1).min(get(&row, j) + 1);
             if i > 0 && j > 0 && a.get(i - 1) == Some(to) && b.get(j - 1) == Some(from) {
                 best = best.min(get(&before, j - 1) + 1);
             }

@@ -13,7 +13,7 @@ use abide_schema::config::{Diagnostic, DiagnosticKind, Severity};
 use serde_json::{Value, json};
 
 pub(crate) use agent::{agent as convert_agent, is_older_agent};
-pub(crate) use permission::{normal_rules, rules_of};
+pub(crate) use permission::normal_rules;
 
 use super::report::{Report, join};
 

@@ -33,7 +33,7 @@ pub struct DefaultPaths<'a> {
 
 /// Returns the default rules of an agent, before those of any configuration.
 pub fn agent_rules(agent: BuiltinAgent, paths: &DefaultPaths<'_>) -> Vec<Rule> {
-    let mut rules = base(paths);
+    let mut rules = base_rules(paths);
     match agent {
         BuiltinAgent::Build => rules.extend([rule("question", "*", Allow), rule("plan_enter", "*", Allow)]),
         BuiltinAgent::Plan => {
@@ -69,7 +69,8 @@ pub fn inherited_rules(parent_agent: &[Rule], parent_session: &[Rule]) -> Vec<Ru
     rules
 }
 
-fn base(paths: &DefaultPaths<'_>) -> Vec<Rule> {
+/// Returns the rules that every agent starts with, also one that only configuration defines.
+pub fn base_rules(paths: &DefaultPaths<'_>) -> Vec<Rule> {
     let mut rules = vec![rule("*", "*", Allow)];
     rules.extend(external(paths));
     rules.extend([

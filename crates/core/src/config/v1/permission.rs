@@ -3,8 +3,6 @@
 use std::path::Path;
 
 use abide_schema::config::{DiagnosticKind, Severity};
-use abide_schema::permission::Rule;
-use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::config::directories::expand_home;
@@ -83,11 +81,6 @@ pub(crate) fn normal_rules(value: &Value, pointer: &str, home: &Path, report: &m
     Value::Array(out.into_iter().map(|(rule, _)| rule).collect())
 }
 
-/// Reads rules of any form into typed ones.
-pub(crate) fn rules_of(value: &Value, home: &Path, report: &mut Report) -> Vec<Rule> {
-    Vec::deserialize(normal_rules(value, "", home, report)).unwrap_or_default()
-}
-
 /// The present name of an action.
 fn action(name: &str) -> &str {
     match name {
@@ -112,8 +105,7 @@ fn push(
         return invalid(report, pointer, &json!(effect));
     }
     let action = action(name);
-    let resource =
-        if PATH_ACTIONS.contains(&action) { expand_home(home, resource) } else { resource.to_owned() };
+    let resource = if PATH_ACTIONS.contains(&action) { expand_home(home, resource) } else { resource.to_owned() };
     out.push((json!({ "action": action, "resource": resource, "effect": effect }), pointer.to_owned()));
 }
 

@@ -77,6 +77,7 @@ pub(super) fn provider(id: &str, mut old: JsonObject, pointer: &str, report: &mu
         None => {}
     }
     if let Some(Value::Object(options)) = old.remove("options") {
+        report.moved(format!("{}/settings", join("/providers", id)), join(pointer, "options"));
         split_options(family, options, &mut new, &mut settings);
     }
     if !settings.is_empty() {
@@ -325,7 +326,11 @@ fn request_options(family: Family, options: JsonObject) -> JsonObject {
         }
         Family::Compatible => options
             .into_iter()
-            .map(|(key, value)| if key == "reasoningEffort" { ("reasoning_effort".to_owned(), value) } else { (key, value) })
+            .map(
+                |(key, value)| {
+                    if key == "reasoningEffort" { ("reasoning_effort".to_owned(), value) } else { (key, value) }
+                },
+            )
             .collect(),
         Family::Other => options,
     }
