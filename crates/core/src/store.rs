@@ -6,6 +6,7 @@
 
 mod memory;
 mod signal;
+mod sqlite;
 mod tail;
 mod transact;
 mod types;
@@ -23,6 +24,7 @@ use futures_util::future::BoxFuture;
 
 pub use memory::{CommitFault, CommitHook, CommitKind, MemoryStore};
 pub use signal::{BUS_CAPACITY, BusEvent, BusLagged, BusReceiver, Doorbell, HeadWatch};
+pub use sqlite::{DurabilityLevel, SqliteStore, StoreOptions};
 pub use tail::{TailItem, tail};
 pub use types::*;
 
@@ -172,6 +174,9 @@ pub trait ValueStore: Send + Sync {
 /// The whole store.
 pub trait Store: EventStore + ProjectionStore + LeaseStore + JournalStore + ValueStore {}
 impl<T: EventStore + ProjectionStore + LeaseStore + JournalStore + ValueStore> Store for T {}
+
+#[cfg(test)]
+mod tests;
 
 /// Returns `seq`'s successor, or the first position when there is none.
 pub fn next_seq(head: Option<Seq>) -> Seq {
