@@ -15,6 +15,7 @@ pub mod permission;
 pub mod project;
 pub mod question;
 pub mod session;
+pub mod shell;
 pub mod skill;
 pub mod store;
 pub mod tool;

@@ -1,0 +1,4 @@
+//! The shell: what a command line holds, what rules say about it, and how it runs.
+
+pub mod judge;
+pub mod scan;
