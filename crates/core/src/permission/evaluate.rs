@@ -16,6 +16,16 @@ pub struct Request<'a> {
     pub resources: &'a [String],
     /// The location, to which relative file resources belong.
     pub directory: &'a Path,
+    /// Decides instead of a comparison with patterns.
+    pub judge: Option<&'a dyn Judge>,
+}
+
+/// Decides about resources that are not plain text, for example the commands of a line. Pure.
+pub trait Judge: std::fmt::Debug + Send + Sync {
+    /// Decides by configured rules and saved ones. A configured `deny` is final.
+    fn decide(&self, configured: &[Rule], saved: &[Rule]) -> Effect;
+    /// Returns the configured rules that decide `deny`, without repetition.
+    fn denying(&self, configured: &[Rule]) -> Vec<Rule>;
 }
 
 impl Request<'_> {
@@ -24,6 +34,9 @@ impl Request<'_> {
     pub fn decide(&self, configured: &[Rule], saved: &[Rule]) -> Effect {
         if self.resources.is_empty() {
             return Effect::Deny;
+        }
+        if let Some(judge) = self.judge {
+            return judge.decide(configured, saved);
         }
         if self.resources.iter().any(|resource| self.effect(resource, configured, &[]) == Effect::Deny) {
             return Effect::Deny;
@@ -34,6 +47,9 @@ impl Request<'_> {
 
     /// Returns the configured rules that decide `deny` for one of the resources, without repetition.
     pub fn denying(&self, configured: &[Rule]) -> Vec<Rule> {
+        if let Some(judge) = self.judge {
+            return judge.denying(configured);
+        }
         let mut rules: Vec<Rule> = Vec::new();
         for resource in self.resources {
             if let Some(rule) = deciding(self.action, resource, self.directory, configured)

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 
 use super::error::{CreateError, PermissionError, ReplyError, RulesError};
-use super::evaluate::Request;
+use super::evaluate::{Judge, Request};
 use crate::store::ValueStore;
 use crate::tool::leaf::ToolContext;
 use crate::tool::scope::CallScope;
@@ -96,6 +96,8 @@ pub struct AssertInput {
     pub save: Vec<String>,
     /// Facts for the user interface, for example `files` with a preview of the change.
     pub metadata: JsonObject,
+    /// Decides instead of a comparison of the resources with patterns, for resources that are not plain text.
+    pub judge: Option<Arc<dyn Judge>>,
 }
 
 impl AssertInput {
@@ -108,6 +110,13 @@ impl AssertInput {
     #[must_use]
     pub fn saving(mut self, pattern: impl Into<String>) -> Self {
         self.save.push(pattern.into());
+        self
+    }
+
+    /// Sets who decides.
+    #[must_use]
+    pub fn judged_by(mut self, judge: Arc<dyn Judge>) -> Self {
+        self.judge = Some(judge);
         self
     }
 
@@ -172,6 +181,7 @@ struct State {
 struct Pending {
     request: PermissionRequest,
     agent: Option<AgentId>,
+    judge: Option<Arc<dyn Judge>>,
     waiter: Option<oneshot::Sender<Verdict>>,
 }
 
@@ -224,7 +234,7 @@ impl PermissionService {
             source: Some(ctx.source()),
             agent: Some(ctx.agent.clone()),
         };
-        let decided = self.submit(create, true).await;
+        let decided = self.submit(create, input.judge.clone(), true).await;
         let waiting = match decided {
             Ok(Submitted::Allowed(_)) => return Ok(()),
             Ok(Submitted::Denied { rules, reason, .. }) => return Err(blocked(reason, rules)),
@@ -251,7 +261,7 @@ impl PermissionService {
             return Effect::Deny;
         };
         let saved = self.saved_rules().await.unwrap_or_default();
-        Request { action, resources, directory: &options.directory }.decide(&configured, &saved)
+        Request { action, resources, directory: &options.directory, judge: None }.decide(&configured, &saved)
     }
 
     /// Evaluates a request at once, and makes it wait when the rules say ask. The same id again, while it waits in the
@@ -263,7 +273,7 @@ impl PermissionService {
     /// # Cancel safety
     /// Either nothing happened or the request waits.
     pub async fn create(&self, input: Create) -> Result<Created, CreateError> {
-        Ok(match self.submit(input, false).await? {
+        Ok(match self.submit(input, None, false).await? {
             Submitted::Allowed(id) => Created { id, effect: Effect::Allow },
             Submitted::Denied { id, .. } | Submitted::Closed(id) => Created { id, effect: Effect::Deny },
             Submitted::Waits { id, .. } => Created { id, effect: Effect::Ask },
@@ -326,7 +336,12 @@ impl PermissionService {
         }
     }
 
-    async fn submit(&self, input: Create, waits: bool) -> Result<Submitted, CreateError> {
+    async fn submit(
+        &self,
+        input: Create,
+        judge: Option<Arc<dyn Judge>>,
+        waits: bool,
+    ) -> Result<Submitted, CreateError> {
         let Inner { options, gate, .. } = self.inner.as_ref();
         if input.resources.is_empty() {
             return Err(CreateError::NoResource);
@@ -346,12 +361,11 @@ impl PermissionService {
             }
         }
         let configured = options.rules.configured(&input.session_id, input.agent.as_ref()).await?;
-        let evaluated = self.evaluate(&input, &configured).await?;
+        let evaluated = self.evaluate(&input, judge.as_deref(), &configured).await?;
         match evaluated.effect {
             Effect::Allow => Ok(Submitted::Allowed(id)),
             Effect::Deny => {
-                let request =
-                    Request { action: &input.action, resources: &input.resources, directory: &options.directory };
+                let request = self.request(&input, judge.as_deref());
                 Ok(Submitted::Denied { id, rules: request.denying(&configured), reason: evaluated.message })
             }
             Effect::Ask => {
@@ -365,12 +379,23 @@ impl PermissionService {
                     message: evaluated.message,
                     source: input.source,
                 };
-                self.queue(request, input.agent, waits)
+                self.queue(request, input.agent, judge, waits)
             }
         }
     }
 
-    fn queue(&self, request: PermissionRequest, agent: Option<AgentId>, waits: bool) -> Result<Submitted, CreateError> {
+    fn request<'r>(&'r self, input: &'r Create, judge: Option<&'r dyn Judge>) -> Request<'r> {
+        let directory = &self.inner.options.directory;
+        Request { action: &input.action, resources: &input.resources, directory, judge }
+    }
+
+    fn queue(
+        &self,
+        request: PermissionRequest,
+        agent: Option<AgentId>,
+        judge: Option<Arc<dyn Judge>>,
+        waits: bool,
+    ) -> Result<Submitted, CreateError> {
         let id = request.id.clone();
         let (sender, receiver) = oneshot::channel();
         {
@@ -381,17 +406,21 @@ impl PermissionService {
             if state.pending.len() >= MAX_PENDING {
                 return Err(CreateError::TooMany(MAX_PENDING));
             }
-            state.pending.push(Pending { request: request.clone(), agent, waiter: waits.then_some(sender) });
+            state.pending.push(Pending { request: request.clone(), agent, judge, waiter: waits.then_some(sender) });
         }
         (self.inner.options.publish)(PermissionAsked { request }.into());
         Ok(Submitted::Waits { id, verdict: waits.then_some(receiver) })
     }
 
-    async fn evaluate(&self, input: &Create, configured: &[Rule]) -> Result<Evaluation, RulesError> {
+    async fn evaluate(
+        &self,
+        input: &Create,
+        judge: Option<&dyn Judge>,
+        configured: &[Rule],
+    ) -> Result<Evaluation, RulesError> {
         let options = &self.inner.options;
-        let request = Request { action: &input.action, resources: &input.resources, directory: &options.directory };
         let saved = self.saved_rules().await?;
-        let effect = request.decide(configured, &saved);
+        let effect = self.request(input, judge).decide(configured, &saved);
         let mut evaluation = Evaluation {
             session_id: input.session_id.clone(),
             agent: input.agent.clone(),
@@ -477,12 +506,13 @@ impl PermissionService {
 
     /// Releases the waiting requests that the rules allow by now; those whose session is gone stay.
     async fn release_covered(&self) {
-        let waiting: Vec<Create> = self.state().pending.iter().map(Pending::as_create).collect();
-        for create in waiting {
+        let waiting: Vec<(Create, Option<Arc<dyn Judge>>)> =
+            self.state().pending.iter().map(|pending| (pending.as_create(), pending.judge.clone())).collect();
+        for (create, judge) in waiting {
             let Some(id) = create.id.clone() else { continue };
             let rules = self.inner.options.rules.configured(&create.session_id, create.agent.as_ref()).await;
             let Ok(configured) = rules else { continue };
-            let evaluated = self.evaluate(&create, &configured).await;
+            let evaluated = self.evaluate(&create, judge.as_deref(), &configured).await;
             if evaluated.is_ok_and(|evaluation| evaluation.effect == Effect::Allow) {
                 for pending in self.take(|request| request.id == id) {
                     self.resolve(pending, Reply::Always, Verdict::Allowed);
@@ -501,7 +531,7 @@ impl PermissionService {
 
     /// Publishes the reply, then lets the waiter go on.
     fn resolve(&self, pending: Pending, reply: Reply, verdict: Verdict) {
-        let Pending { request, waiter, agent: _ } = pending;
+        let Pending { request, waiter, agent: _, judge: _ } = pending;
         let event = PermissionReplied { session_id: request.session_id, request_id: request.id, reply };
         (self.inner.options.publish)(event.into());
         if let Some(waiter) = waiter {

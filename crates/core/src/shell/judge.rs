@@ -11,6 +11,7 @@ use abide_schema::permission::{Effect, Rule};
 
 use super::scan::word::HOLE;
 use super::scan::{Command, Scan};
+use crate::permission::Judge;
 
 /// The action of commands.
 pub const ACTION: &str = "shell";
@@ -60,6 +61,37 @@ pub fn strictest(left: Effect, right: Effect) -> Effect {
         (Effect::Deny, _) | (_, Effect::Deny) => Effect::Deny,
         (Effect::Ask, _) | (_, Effect::Ask) => Effect::Ask,
         (Effect::Allow, Effect::Allow) => Effect::Allow,
+    }
+}
+
+/// Decides about the commands of a line, for the permission service.
+#[derive(Clone, Debug)]
+pub struct LineJudge {
+    scan: Scan,
+}
+
+impl LineJudge {
+    /// Makes the judge of a line.
+    pub const fn new(scan: Scan) -> Self {
+        Self { scan }
+    }
+}
+
+impl Judge for LineJudge {
+    fn decide(&self, configured: &[Rule], saved: &[Rule]) -> Effect {
+        judge(&self.scan, configured, saved).effect
+    }
+
+    fn denying(&self, configured: &[Rule]) -> Vec<Rule> {
+        let judged = judge(&self.scan, configured, &[]);
+        let denies = judged.line.iter().chain(&judged.commands).filter(|verdict| verdict.effect == Effect::Deny);
+        let mut rules: Vec<Rule> = Vec::new();
+        for rule in denies.filter_map(|verdict| configured.get(verdict.rule?)) {
+            if !rules.contains(rule) {
+                rules.push(rule.clone());
+            }
+        }
+        rules
     }
 }
 
@@ -154,11 +186,17 @@ impl<'r> Rules<'r> {
             if covers(&rule.resource, cover) {
                 let effect = rule.effect;
                 return match doubt {
-                    Some(doubt) if effect == Effect::Allow => Walked { effect: Effect::Ask, rule: Some(doubt), is_doubt: true },
+                    Some(doubt) if effect == Effect::Allow => {
+                        Walked { effect: Effect::Ask, rule: Some(doubt), is_doubt: true }
+                    }
                     _ => Walked { effect, rule: Some(index), is_doubt: false },
                 };
             }
-            if rule.effect != Effect::Allow && doubt.is_none() && !self.is_saved(index) && may_match(&rule.resource, may) {
+            if rule.effect != Effect::Allow
+                && doubt.is_none()
+                && !self.is_saved(index)
+                && may_match(&rule.resource, may)
+            {
                 doubt = Some(index);
             }
         }

@@ -15,6 +15,7 @@ pub(crate) mod word;
 mod tests;
 
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
 use tree_sitter::{ParseOptions, Parser};
 
@@ -24,8 +25,8 @@ pub const MAX_BYTES: usize = 64 * 1024;
 pub const MAX_NESTING: usize = 32;
 /// The most commands of a line: more are not read one by one by anybody.
 const MAX_COMMANDS: usize = 1000;
-/// How often the parser may report progress before it is stopped: a bound on the time for hostile lines.
-const MAX_PARSE_STEPS: u32 = 200_000;
+/// How long a line may be read: the parser needs time in the square of the length for some hostile lines.
+const MAX_PARSE_TIME: Duration = Duration::from_millis(250);
 
 /// The shell that will run the line, as far as its language matters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,10 +96,8 @@ pub enum Usage {
     Write,
     /// It is read from by a redirection.
     Read,
-    /// It is an operand of a program that works on files.
+    /// It is an operand of a program that works on files or directories.
     Operand,
-    /// It is an operand of a program that works on directories.
-    Directory,
 }
 
 impl Scan {
@@ -128,7 +127,8 @@ impl Scan {
     }
 }
 
-/// Reads a line. Never fails: what cannot be followed is opaque.
+/// Reads a line. Never fails: what cannot be followed is opaque. Takes microseconds for usual lines and up to
+/// [`MAX_PARSE_TIME`] for hostile ones.
 pub fn scan(line: &str, dialect: Dialect) -> Scan {
     let mut scan = read(line, dialect, 0);
     if scan.commands.is_empty() && scan.opaque.is_none() {
@@ -170,10 +170,9 @@ fn read(line: &str, dialect: Dialect, nesting: usize) -> Scan {
 fn parse(line: &str) -> Option<tree_sitter::Tree> {
     let mut parser = Parser::new();
     parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
-    let mut steps = 0_u32;
+    let started = Instant::now();
     let mut bound = |_: &tree_sitter::ParseState| {
-        steps = steps.saturating_add(1);
-        if steps > MAX_PARSE_STEPS { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if started.elapsed() > MAX_PARSE_TIME { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let options = ParseOptions::new().progress_callback(&mut bound);
     let bytes = line.as_bytes();

@@ -2,8 +2,8 @@
 
 use super::code;
 use super::programs::{
-    arity, code_options, exec_option, is_always_opaque, is_loaded_variable, is_posix_shell, is_runner,
-    takes_directories, takes_paths, wrapper_of,
+    arity, code_options, exec_option, is_always_opaque, is_loaded_variable, is_posix_shell, is_runner, takes_paths,
+    wrapper_of,
 };
 use super::word::{HOLE, Word, base_name, join};
 use super::{Command, Dialect, MAX_NESTING, Place, Scan, Spelling, Usage};
@@ -154,12 +154,22 @@ impl Finder<'_, '_> {
     fn builtins(&mut self, name: &str, words: &[Word]) {
         let takes_names = matches!(
             name,
-            "read" | "printf" | "unset" | "export" | "readonly" | "declare" | "typeset" | "local" | "test" | "[" | "getopts"
-                | "mapfile" | "readarray" | "wait"
+            "read"
+                | "printf"
+                | "unset"
+                | "export"
+                | "readonly"
+                | "declare"
+                | "typeset"
+                | "local"
+                | "test"
+                | "["
+                | "getopts"
+                | "mapfile"
+                | "readarray"
+                | "wait"
         );
-        if takes_names
-            && words.iter().any(|word| word.form.contains(['[', HOLE]) && word.form.contains(['$', '`']))
-        {
+        if takes_names && words.iter().any(|word| word.form.contains(['[', HOLE]) && word.form.contains(['$', '`'])) {
             self.opaque("the index of a variable may run commands");
         }
         let has = |option: &str| words.iter().skip(1).any(|word| word.form.starts_with(option));
@@ -181,14 +191,13 @@ impl Finder<'_, '_> {
         if name == "git" || name == "make" {
             let chdir = words.iter().position(|word| word.form == "-C");
             if let Some(directory) = chdir.and_then(|at| words.get(at + 1)) {
-                self.place(directory, Usage::Directory);
+                self.place(directory, Usage::Operand);
             }
             return;
         }
         if !takes_paths(name) {
             return;
         }
-        let usage = if takes_directories(name) { Usage::Directory } else { Usage::Operand };
         for word in words.iter().skip(1) {
             let mut word = word.clone();
             if let Some(rest) = self.home_form(&word) {
@@ -201,7 +210,7 @@ impl Finder<'_, '_> {
             }
             let Some(path) = word.literal() else { continue };
             if path.starts_with('/') || word.has_tilde || path.split('/').any(|part| part == "..") {
-                self.place(&word, usage);
+                self.place(&word, Usage::Operand);
             }
         }
     }
@@ -276,10 +285,12 @@ impl Finder<'_, '_> {
                 Err("\"make\" reads its rules from elsewhere".to_owned())
             }
             "find" | "fd" | "fdfind" | "rg" | "tar" | "ssh" | "scp" | "sftp" | "rsync" | "make" | "gmake" | "go"
-            | "npm" | "cargo" | "sort" | "split" | "man" | "zip" => match words.iter().skip(1).find(|word| word.form.starts_with(HOLE)) {
-                Some(_) => Err(format!("an operand of {name:?} may be an option that runs commands")),
-                None => Ok(()),
-            },
+            | "npm" | "cargo" | "sort" | "split" | "man" | "zip" => {
+                match words.iter().skip(1).find(|word| word.form.starts_with(HOLE)) {
+                    Some(_) => Err(format!("an operand of {name:?} may be an option that runs commands")),
+                    None => Ok(()),
+                }
+            }
             _ => Ok(()),
         };
         if let Err(reason) = checked {

@@ -39,9 +39,26 @@ fn kind(node: Node<'_>, dialect: Dialect) -> Result<(), String> {
         return Ok(());
     }
     match node.kind() {
-        kind @ ("ansi_c_string" | "translated_string" | "process_substitution" | "herestring_redirect" | "array"
-        | "c_style_for_statement" | "[[" | "((" | "&>" | "&>>" | "|&" | "function" | "select" | ";&" | ";;&" | "$["
-        | "coproc" | "+=" | "<&-" | ">&-") => Err(format!("{kind:?} means something else in this shell")),
+        kind @ ("ansi_c_string"
+        | "translated_string"
+        | "process_substitution"
+        | "herestring_redirect"
+        | "array"
+        | "c_style_for_statement"
+        | "[["
+        | "(("
+        | "&>"
+        | "&>>"
+        | "|&"
+        | "function"
+        | "select"
+        | ";&"
+        | ";;&"
+        | "$["
+        | "coproc"
+        | "+="
+        | "<&-"
+        | ">&-") => Err(format!("{kind:?} means something else in this shell")),
         _ => Ok(()),
     }
 }

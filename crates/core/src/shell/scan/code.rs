@@ -106,7 +106,8 @@ fn assigned_name(text: &str) -> Option<&str> {
 
 /// Says whether a word is a cluster of the wrapper's flags.
 fn is_cluster(wrapper: &Wrapper, text: &str) -> bool {
-    let Some(letters) = text.strip_prefix('-').filter(|letters| !letters.is_empty() && !letters.starts_with('-')) else {
+    let Some(letters) = text.strip_prefix('-').filter(|letters| !letters.is_empty() && !letters.starts_with('-'))
+    else {
         return false;
     };
     letters.chars().all(|letter| wrapper.flags.contains(&format!("-{letter}").as_str()))
@@ -163,12 +164,7 @@ fn is_stream(file: &str) -> bool {
 }
 
 /// Checks an interpreter: no code among its options, and a file that it runs.
-pub(super) fn interpreter(
-    name: &str,
-    words: &[Word],
-    letters: &str,
-    long: &[&str],
-) -> Result<(), String> {
+pub(super) fn interpreter(name: &str, words: &[Word], letters: &str, long: &[&str]) -> Result<(), String> {
     let mut has_operand = false;
     let mut is_after_option = false;
     for word in words.iter().skip(1) {
@@ -176,8 +172,12 @@ pub(super) fn interpreter(
             return Err(format!("what {name:?} runs is only known when it runs"));
         }
         let text = word.form.as_str();
-        let is_long = long.iter().any(|option| text == *option || text.strip_prefix(option).is_some_and(|rest| rest.starts_with('=')));
-        let is_short = text.starts_with('-') && !text.starts_with("--") && text.chars().skip(1).any(|letter| letters.contains(letter));
+        let is_long = long
+            .iter()
+            .any(|option| text == *option || text.strip_prefix(option).is_some_and(|rest| rest.starts_with('=')));
+        let is_short = text.starts_with('-')
+            && !text.starts_with("--")
+            && text.chars().skip(1).any(|letter| letters.contains(letter));
         if is_long || is_short {
             return Err(format!("{name:?} is given code by {text:?}"));
         }
@@ -271,8 +271,8 @@ pub(super) fn sed(words: &[Word]) -> Result<(), String> {
     while let Some(word) = rest.next() {
         let text = word.form.as_str();
         match text {
-            "-n" | "-E" | "-r" | "-i" | "-s" | "-u" | "-z" | "-nE" | "-ne" | "-nr" | "-En" | "-Ei" | "-iE" | "--posix"
-            | "--quiet" | "--silent" | "--regexp-extended" | "--in-place" | "--version" | "--help" => {
+            "-n" | "-E" | "-r" | "-i" | "-s" | "-u" | "-z" | "-nE" | "-ne" | "-nr" | "-En" | "-Ei" | "-iE"
+            | "--posix" | "--quiet" | "--silent" | "--regexp-extended" | "--in-place" | "--version" | "--help" => {
                 if text == "-ne" {
                     scripts.extend(rest.next().map(|word| word.form.as_str()));
                 }
@@ -294,22 +294,25 @@ pub(super) fn sed(words: &[Word]) -> Result<(), String> {
 }
 
 fn is_plain_sed(script: &str) -> bool {
-    !script.contains(HOLE) && script.split([';', '\n']).all(|part| {
-        let part = part.trim();
-        let command = part.trim_start_matches(|letter: char| letter.is_ascii_digit() || "$,!~+ ".contains(letter));
-        let command = match command.strip_prefix('/').and_then(|rest| rest.split_once('/')) {
-            Some((address, rest)) if !address.contains('\\') => {
-                rest.trim_start_matches(|letter: char| letter.is_ascii_digit() || "$,!~+ ".contains(letter))
-            }
-            _ => command,
-        };
-        matches!(command, "" | "p" | "d" | "q" | "=" | "D" | "N" | "P" | "G") || is_plain_substitution(command)
-    })
+    !script.contains(HOLE)
+        && script.split([';', '\n']).all(|part| {
+            let part = part.trim();
+            let command = part.trim_start_matches(|letter: char| letter.is_ascii_digit() || "$,!~+ ".contains(letter));
+            let command = match command.strip_prefix('/').and_then(|rest| rest.split_once('/')) {
+                Some((address, rest)) if !address.contains('\\') => {
+                    rest.trim_start_matches(|letter: char| letter.is_ascii_digit() || "$,!~+ ".contains(letter))
+                }
+                _ => command,
+            };
+            matches!(command, "" | "p" | "d" | "q" | "=" | "D" | "N" | "P" | "G") || is_plain_substitution(command)
+        })
 }
 
 fn is_plain_substitution(command: &str) -> bool {
     let Some(rest) = command.strip_prefix('s') else { return false };
-    let Some(border) = rest.chars().next().filter(|border| !border.is_alphanumeric() && *border != '\\') else { return false };
+    let Some(border) = rest.chars().next().filter(|border| !border.is_alphanumeric() && *border != '\\') else {
+        return false;
+    };
     let mut n_borders = 0;
     let mut is_escaped = false;
     let mut flags = String::new();
@@ -338,7 +341,9 @@ pub(super) fn awk(words: &[Word]) -> Result<(), String> {
         } else {
             let is_plain = !text.contains(HOLE)
                 && !text.contains(['|', '>', '@', '`'])
-                && !["system", "getline", "close", "printf >", "load", "include"].iter().any(|part| text.contains(part));
+                && !["system", "getline", "close", "printf >", "load", "include"]
+                    .iter()
+                    .any(|part| text.contains(part));
             return if is_plain { Ok(()) } else { unknown() };
         }
     }

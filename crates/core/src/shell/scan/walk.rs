@@ -264,7 +264,8 @@ impl Walker<'_, '_> {
         let Some(name) = node.child_by_field_name("name") else { return };
         let name = base_variable(self.reader.text(name)).to_owned();
         let computes = node.child_by_field_name("value").is_none_or(|value| {
-            matches!(value.kind(), "number" | "arithmetic_expansion") || !self.reader.text(value).contains(['[', '$', '`'])
+            matches!(value.kind(), "number" | "arithmetic_expansion")
+                || !self.reader.text(value).contains(['[', '$', '`'])
         });
         self.set(&name, !computes);
     }
@@ -326,8 +327,14 @@ impl Walker<'_, '_> {
         let mut stack = vec![node];
         while let Some(part) = stack.pop() {
             match part.kind() {
-                "simple_expansion" | "expansion" | "command_substitution" | "process_substitution"
-                | "arithmetic_expansion" | "brace_expression" | "extglob_pattern" | "regex" => {
+                "simple_expansion"
+                | "expansion"
+                | "command_substitution"
+                | "process_substitution"
+                | "arithmetic_expansion"
+                | "brace_expression"
+                | "extglob_pattern"
+                | "regex" => {
                     let text = self.reader.text(part);
                     let blanks = text.len() - text.trim_start().len();
                     holes.push(part.start_byte() + blanks..part.end_byte());
