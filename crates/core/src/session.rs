@@ -17,6 +17,8 @@ pub mod recovery;
 pub mod retry;
 mod sessions;
 pub mod settle;
+#[cfg(any(test, feature = "testing"))]
+pub mod sim;
 mod state;
 mod step;
 mod summary;

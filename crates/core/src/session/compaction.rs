@@ -223,7 +223,8 @@ mod tests {
     #[test]
     fn the_tail_holds_whole_entries_within_the_limit() {
         check(&["aaaa", "bbbb", "cccc"], 100, "aaaa|bbbb", "cccc");
-        check(&["aaaa", "bbbb", "cccc"], 5, "aaaa|bbbb", "cccc");
+        check(&["aaaa", "bbbb", "cccc"], 5, "aaaa", "bbbb|cccc");
+        check(&["aaaa", "bbbb", "cccc"], 3, "aaaa|bbbb", "cccc");
         check(&["aaaa", "bbbb", "cccc"], 0, "aaaa|bbbb", "cccc");
         check(&["aaaa"], 100, "aaaa", "aaaa");
         assert_eq!(split(&[], 100), None);

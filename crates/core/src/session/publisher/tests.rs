@@ -5,7 +5,7 @@ use super::*;
 
 const NOW: Timestamp = Timestamp(7);
 
-fn decode(event: &serde_json::Value) -> LLMEvent {
+fn decode(event: &Value) -> LLMEvent {
     let kind = event["type"].as_str().unwrap();
     let body = event.clone();
     macro_rules! take {
@@ -41,7 +41,7 @@ fn publisher(disabled: bool) -> Publisher {
 }
 
 /// Feeds a stream and writes what came out, one word or two for each output; a violation is the last line.
-fn run(publisher: &mut Publisher, stream: serde_json::Value) -> Vec<String> {
+fn run(publisher: &mut Publisher, stream: Value) -> Vec<String> {
     let mut out = Vec::new();
     let mut broken = None;
     for event in stream.as_array().unwrap() {
@@ -70,7 +70,7 @@ fn run(publisher: &mut Publisher, stream: serde_json::Value) -> Vec<String> {
 }
 
 #[track_caller]
-fn check(stream: serde_json::Value, expected: &[&str]) {
+fn check(stream: Value, expected: &[&str]) {
     assert_eq!(run(&mut publisher(false), stream), expected);
 }
 
