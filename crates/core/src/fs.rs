@@ -3,7 +3,11 @@
 
 pub mod access;
 pub mod blobs;
+pub mod browse;
 pub mod diff;
-mod disk;
+pub(crate) mod disk;
 pub mod journal;
+pub mod media;
+pub mod reads;
+pub(crate) mod search;
 pub mod text;

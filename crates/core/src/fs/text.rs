@@ -147,8 +147,13 @@ pub fn without_marks(text: &str) -> &str {
 /// Says whether a piece of a file is binary: it has a NUL byte, or more than 30 % control bytes. Pieces of UTF-16 are
 /// not to be asked about.
 pub fn looks_binary(bytes: &[u8]) -> bool {
-    let controls = bytes.iter().filter(|byte| **byte < 9 || (14..32).contains(*byte)).count();
+    let controls = bytes.iter().filter(|byte| is_control(**byte)).count();
     has_nul(bytes) || controls * 10 > bytes.len() * 3
+}
+
+/// Says whether a byte is a control character that texts do not have.
+pub(crate) const fn is_control(byte: u8) -> bool {
+    byte < 9 || (byte > 13 && byte < 32)
 }
 
 fn has_nul(bytes: &[u8]) -> bool {

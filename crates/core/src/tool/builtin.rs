@@ -1,3 +1,8 @@
 //! The built-in tools, one file each.
 
-mod edit;
+pub mod edit;
+pub mod files;
+pub mod glob;
+pub mod grep;
+pub mod read;
+pub mod write;
