@@ -28,7 +28,8 @@ pub use directories::Directories;
 pub use source::{LoadOptions, load};
 
 pub(crate) use abide_ai::schema::options::merge_json;
-pub(crate) use merge::merge_headers;
+pub(crate) use merge::{merge_headers, patch_provider};
+pub(crate) use report::nearest;
 pub(crate) use source::real;
 
 use files::FileSet;

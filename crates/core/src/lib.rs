@@ -5,8 +5,10 @@
 //! [`world::World`], models, tools and directories through the traits of [`session::place`].
 
 pub mod agent;
+pub mod catalog;
 pub mod command;
 pub mod config;
+pub mod credential;
 pub mod fault;
 pub mod fs;
 pub mod git;

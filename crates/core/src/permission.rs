@@ -12,8 +12,8 @@ mod wildcard;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use error::is_blocked;
 pub use defaults::{BuiltinAgent, DefaultPaths, agent_rules, base_rules, inherited_rules};
+pub(crate) use error::is_blocked;
 pub use error::{CreateError, PermissionError, ReplyError, RulesError};
 pub use evaluate::{Judge, Request, canonical_action, configured_rules, evaluate, wholly_disabled};
 pub use service::{
