@@ -15,6 +15,7 @@ use abide_schema::{CredentialId, IntegrationId, JsonObject};
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
+use crate::config::directories::create_private;
 use crate::config::{Directories, flags};
 use crate::world::World;
 
@@ -318,14 +319,6 @@ fn write(path: &Path, document: &Document) -> Result<(), CredentialError> {
     file.write_all(b"\n").and_then(|()| file.as_file().sync_all()).map_err(fail)?;
     file.persist(path).map_err(|error| fail(error.error))?;
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(fail)
-}
-
-fn create_private(folder: &Path) -> io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
 }
 
 fn lock(path: &Path) -> Result<File, CredentialError> {

@@ -19,6 +19,7 @@ pub mod question;
 pub mod session;
 pub mod shell;
 pub mod skill;
+pub mod snapshot;
 pub mod store;
 pub mod tool;
 pub mod world;

@@ -88,6 +88,18 @@ pub fn expand_home(home: &Path, text: &str) -> String {
     text.to_owned()
 }
 
+/// Makes a directory, and those above it, that only the user can enter.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn create_private(path: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
 /// Removes `.`, `..`, doubled and trailing separators without looking at the disk.
 pub fn clean(path: &Path) -> PathBuf {
     use std::path::Component;
