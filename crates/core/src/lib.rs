@@ -8,6 +8,7 @@ pub mod agent;
 pub mod catalog;
 pub mod command;
 pub mod config;
+pub mod context;
 pub mod credential;
 pub mod fault;
 pub mod fs;

@@ -3,31 +3,46 @@
 //! [`Locations`] is the one per process. It opens a directory at most once at a time, keeps it, and notices when a
 //! file that its settings were made of changes. A [`Location`] is what sessions and the server work with.
 
+mod attachment;
 mod error;
+mod place;
+mod services;
 mod state;
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use abide_schema::WorkspaceId;
+use abide_ai::LlmClient;
+use abide_schema::agent::AgentInfo;
+use abide_schema::catalog::{CommandInfo, IntegrationInfo, ModelInfo, ProviderInfo, SkillInfo};
 use abide_schema::location::{LocationInfo, LocationRef};
-use arc_swap::ArcSwap;
+use abide_schema::{ProviderId, WorkspaceId};
 use tokio::sync::OnceCell;
 
+use crate::catalog::{Keys, LocalModels, LocalServer, Provider, local_servers};
 use crate::config::directories::clean;
 use crate::config::{Directories, real};
+use crate::credential::CredentialStore;
+use crate::fs::access::Access;
+use crate::fs::journal::Journal;
+use crate::fs::reads::Reads;
 use crate::git::Git;
+use crate::permission::PermissionService;
 use crate::project::Project;
+use crate::question::QuestionService;
+use crate::snapshot::Snapshots;
+use crate::store::Store;
+use crate::tool::registry::{Layer, ToolRegistry};
 use crate::world::World;
+
+use services::Services;
 
 pub use error::LocationError;
 pub use state::LocationState;
 
-/// How long what was read counts without looking at the files again.
-const FRESH_FOR: Duration = Duration::from_millis(100);
 /// How long a location that nobody uses is kept.
 const KEEP_UNUSED: Duration = Duration::from_secs(60 * 60);
 /// How many locations may be kept before unused ones are looked for.
@@ -44,6 +59,43 @@ pub struct LocationsOptions {
     pub base: PathBuf,
     /// Whether an error in the configuration makes opening fail. Set by headless commands.
     pub is_strict: bool,
+    /// Sessions, saved permissions, events.
+    pub store: Arc<dyn Store>,
+    /// Asks local servers what they offer.
+    pub client: LlmClient,
+    /// The servers on this machine that are asked when no other model can be used.
+    pub local_servers: Vec<LocalServer>,
+    /// Through which files are changed.
+    pub journal: Journal,
+    /// What sessions have seen of files.
+    pub reads: Arc<Reads>,
+    /// Tools of every location.
+    pub application: Layer,
+}
+
+impl LocationsOptions {
+    /// Makes options with the usual local servers, no further tools, and configuration errors passed over.
+    pub fn new(
+        world: World,
+        directories: Directories,
+        base: PathBuf,
+        store: Arc<dyn Store>,
+        client: LlmClient,
+        journal: Journal,
+    ) -> Self {
+        Self {
+            world,
+            directories,
+            base,
+            is_strict: false,
+            store,
+            client,
+            local_servers: local_servers(),
+            journal,
+            reads: Arc::default(),
+            application: Layer::new(),
+        }
+    }
 }
 
 /// All open directories of this process. Cheap to clone.
@@ -68,18 +120,6 @@ struct Slot {
 pub struct Location {
     info: LocationInfo,
     services: Arc<Services>,
-}
-
-/// What belongs to a directory, whatever its spelling.
-struct Services {
-    world: World,
-    directories: Directories,
-    project: Project,
-    directory: PathBuf,
-    state: ArcSwap<LocationState>,
-    /// One reload at a time.
-    reload: tokio::sync::Mutex<()>,
-    checked: AtomicI64,
 }
 
 impl std::fmt::Debug for Location {
@@ -141,8 +181,14 @@ impl Locations {
             Arc::clone(&slot.location)
         });
         if let Some(location) = known {
-            location.refresh().await;
-            return Ok(location);
+            if !location.services.is_due() {
+                return Ok(location);
+            }
+            if !location.services.has_moved().await {
+                location.services.refresh().await;
+                return Ok(location);
+            }
+            self.invalidate(&reference);
         }
         let services = self.services(&reference).await?;
         let location = Arc::new(Location {
@@ -179,27 +225,7 @@ impl Locations {
             }
             Arc::clone(shared.entry(key).or_default())
         };
-        cell.get_or_try_init(|| self.build(&directory)).await.cloned()
-    }
-
-    async fn build(&self, directory: &Path) -> Result<Arc<Services>, LocationError> {
-        let options = &self.inner.options;
-        let project = Project::resolve(directory, &self.inner.git).await;
-        let state = state::load(&options.world, &options.directories, directory, &project).await?;
-        if options.is_strict
-            && let Some(error) = state.first_error()
-        {
-            return Err(LocationError::Config(Box::new(error.clone())));
-        }
-        Ok(Arc::new(Services {
-            world: options.world.clone(),
-            directories: options.directories.clone(),
-            project,
-            directory: directory.to_owned(),
-            state: ArcSwap::from_pointee(state),
-            reload: tokio::sync::Mutex::default(),
-            checked: AtomicI64::new(options.world.now().as_millis()),
-        }))
+        cell.get_or_try_init(|| Services::build(&self.inner.options, &self.inner.git, &directory)).await.cloned()
     }
 
     fn lock_open(&self) -> MutexGuard<'_, HashMap<LocationRef, Slot>> {
@@ -245,43 +271,109 @@ impl Location {
         self.services.state.load_full()
     }
 
+    /// Returns the permissions of the location.
+    pub fn permissions(&self) -> &PermissionService {
+        &self.services.permissions
+    }
+
+    /// Returns the questions of the location.
+    pub fn questions(&self) -> &QuestionService {
+        &self.services.questions
+    }
+
+    /// Returns the tools of the location, for more of them.
+    pub fn registry(&self) -> &ToolRegistry {
+        &self.services.registry
+    }
+
+    /// Returns the paths of the location.
+    pub fn access(&self) -> &Arc<Access> {
+        &self.services.access
+    }
+
+    /// Returns the snapshots of the location; `None` outside of git.
+    pub fn snapshots(&self) -> Option<&Snapshots> {
+        self.services.snapshots.as_ref()
+    }
+
+    /// Returns the stored credentials, for changes.
+    pub fn credentials(&self) -> &CredentialStore {
+        &self.services.credentials
+    }
+
+    /// Returns the keys of the moment.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn keys(&self) -> Keys {
+        self.services.keys().await
+    }
+
+    /// Returns what local servers offer, as far as they were asked before; with `ask`, asks them.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn local_models(&self, ask: bool) -> LocalModels {
+        if ask { self.services.local().await } else { self.services.known_local() }
+    }
+
+    /// Lists the agents.
+    pub fn list_agents(&self) -> Vec<AgentInfo> {
+        self.state().agents.list().iter().map(|agent| AgentInfo::clone(agent)).collect()
+    }
+
+    /// Lists the providers that can be used.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn list_providers(&self) -> Vec<ProviderInfo> {
+        let (state, keys, local) = (self.state(), self.keys().await, self.services.known_local());
+        state.catalog.usable_providers(&keys, &local).map(Provider::info).collect()
+    }
+
+    /// Finds a provider, usable or not; `None` when it is unknown or a policy hides it.
+    pub fn find_provider(&self, id: &ProviderId) -> Option<ProviderInfo> {
+        self.state().catalog.provider(id).map(Provider::info)
+    }
+
+    /// Lists the models that can be used, newest first; those of local servers as far as they were asked.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn list_models(&self) -> Vec<ModelInfo> {
+        let (state, keys, local) = (self.state(), self.keys().await, self.services.known_local());
+        let mut out: Vec<ModelInfo> =
+            state.catalog.usable_models(&keys).map(|(provider, model)| model.info(provider)).collect();
+        out.extend(state.catalog.local_infos(&local));
+        out
+    }
+
+    /// Lists the integrations with their connections, by name.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn list_integrations(&self) -> Vec<IntegrationInfo> {
+        let keys = self.keys().await;
+        self.state().catalog.integrations(&keys)
+    }
+
+    /// Lists the slash commands.
+    pub fn list_commands(&self) -> Vec<CommandInfo> {
+        self.state().commands.as_ref().clone()
+    }
+
+    /// Lists the skills.
+    pub fn list_skills(&self) -> Vec<SkillInfo> {
+        self.state().skills.iter().map(|skill| skill.info.clone()).collect()
+    }
+
     /// Reads the settings again when a file that they were made of changed. Settings that cannot be read leave the
     /// present ones in force.
     ///
     /// # Cancel safety
     /// Cancel safe.
     pub async fn refresh(&self) {
-        let services = &self.services;
-        let now = services.world.now().as_millis();
-        let last = services.checked.load(Ordering::Relaxed);
-        let pause = i64::try_from(FRESH_FOR.as_millis()).unwrap_or(0);
-        if (last..last + pause).contains(&now) {
-            return;
-        }
-        services.checked.store(now, Ordering::Relaxed);
-        let state = self.state();
-        let is_fresh = tokio::task::spawn_blocking(move || state.is_fresh()).await.unwrap_or(true);
-        if !is_fresh {
-            self.reload().await;
-        }
-    }
-
-    /// Reads the settings again. Settings that cannot be read leave the present ones in force.
-    ///
-    /// # Cancel safety
-    /// Cancel safe.
-    pub async fn reload(&self) {
-        let services = &self.services;
-        let _one_at_a_time = services.reload.lock().await;
-        let loaded = state::load(&services.world, &services.directories, &services.directory, &services.project).await;
-        match loaded {
-            Ok(state) => {
-                let present = self.state();
-                let state = if state.is_worse_than(&present) { present.keeping_values(state) } else { state };
-                services.state.store(Arc::new(state));
-            }
-            Err(error) => tracing::warn!(%error, "settings not read again"),
-        }
+        self.services.refresh().await;
     }
 }
 

@@ -8,10 +8,25 @@ use abide_schema::catalog::{
 use abide_schema::model::ProviderRequest;
 use serde_json::Value;
 
-use super::{Catalog, Keys, Model, Provider, public_headers};
+use super::{Catalog, Keys, LocalModels, Model, Provider, public_headers};
 use crate::config::effective::is_secret;
 
 impl Catalog {
+    /// Lists the models of local servers.
+    pub fn local_infos(&self, local: &LocalModels) -> Vec<ModelInfo> {
+        local
+            .found
+            .iter()
+            .filter_map(|(id, models)| Some((self.provider(id)?, models)))
+            .flat_map(|(provider, models)| {
+                models
+                    .iter()
+                    .filter(|id| !provider.models.contains_key(*id))
+                    .map(|id| Model::unlisted(id.clone()).info(provider))
+            })
+            .collect()
+    }
+
     /// Lists the integrations, by name.
     pub fn integrations(&self, keys: &Keys) -> Vec<IntegrationInfo> {
         let mut out: Vec<IntegrationInfo> = self

@@ -8,9 +8,11 @@ use abide_schema::config::{Diagnostic, DiagnosticKind, Severity};
 
 use super::LocationError;
 use crate::agent::Agents;
+use crate::catalog::Catalog;
 use crate::command;
 use crate::config::files::FileSet;
 use crate::config::{Config, Directories, LoadOptions};
+use crate::context::{Input, Instructions};
 use crate::project::Project;
 use crate::skill::{self, Skill};
 use crate::world::World;
@@ -26,6 +28,10 @@ pub struct LocationState {
     pub commands: Arc<Vec<CommandInfo>>,
     /// The skills.
     pub skills: Arc<Vec<Skill>>,
+    /// The providers and models.
+    pub catalog: Catalog,
+    /// The instruction files.
+    pub instructions: Arc<Instructions>,
     /// Everything that is wrong.
     pub diagnostics: Arc<Vec<Diagnostic>>,
     /// Every path that was looked at besides those of `config`.
@@ -60,7 +66,12 @@ impl LocationState {
         let agents = Agents::assemble(&config, directories, &mut diagnostics);
         let skills = skill::discover(&config, directories, directory, &mut files, &mut diagnostics);
         let commands = command::assemble(&config, &skills, &mut diagnostics);
+        let catalog = Catalog::new(&config, &mut diagnostics);
+        let input = Input { world, directories, config: &config, location: directory, worktree };
+        let instructions = Instructions::read(&input, &mut files, &mut diagnostics);
         Self {
+            catalog,
+            instructions: Arc::new(instructions),
             config: Arc::new(config),
             agents,
             commands: Arc::new(commands),

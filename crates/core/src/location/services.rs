@@ -1,0 +1,267 @@
+//! What belongs to a directory, whatever its spelling: settings, models, tools, permissions, questions, snapshots.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use abide_ai::LlmClient;
+use abide_schema::live::LiveEvent;
+use abide_schema::location::{LocationInfo, LocationRef};
+use abide_schema::permission::Rule;
+use abide_schema::{AgentId, SessionId};
+use arc_swap::ArcSwap;
+use futures_util::future::BoxFuture;
+
+use super::{LocationError, LocationState, LocationsOptions, state};
+use crate::catalog::{Keys, LocalModels, LocalServer};
+use crate::config::Directories;
+use crate::credential::{CredentialError, CredentialStore, Credentials};
+use crate::fs::access::Access;
+use crate::git::Git;
+use crate::permission::{PermissionOptions, PermissionRules, PermissionService, Publish, RulesError, configured_rules};
+use crate::project::{Project, Repository};
+use crate::question::{QuestionOptions, QuestionService};
+use crate::snapshot::Snapshots;
+use crate::store::Store;
+use crate::tool::boundary::{Boundary, BoundaryOptions};
+use crate::tool::builtin::files::FileTools;
+use crate::tool::output::{OutputFiles, OutputLimits};
+use crate::tool::registry::{Registration, ToolRegistry};
+use crate::world::World;
+
+/// How long what was read counts without looking at the files again.
+const FRESH_FOR: Duration = Duration::from_millis(100);
+/// How long a local server that answered counts as there, and one that did not as away.
+const FOUND_FOR: Duration = Duration::from_secs(60);
+const AWAY_FOR: Duration = Duration::from_secs(3);
+
+/// What belongs to a directory, whatever its spelling.
+pub(super) struct Services {
+    pub(super) world: World,
+    pub(super) directories: Directories,
+    pub(super) project: Project,
+    pub(super) directory: PathBuf,
+    pub(super) state: Arc<ArcSwap<LocationState>>,
+    pub(super) access: Arc<Access>,
+    pub(super) permissions: PermissionService,
+    pub(super) questions: QuestionService,
+    pub(super) registry: ToolRegistry,
+    pub(super) boundary: Arc<Boundary>,
+    pub(super) snapshots: Option<Snapshots>,
+    pub(super) credentials: CredentialStore,
+    client: LlmClient,
+    servers: Vec<LocalServer>,
+    local: Mutex<Option<(i64, LocalModels)>>,
+    /// One reload at a time.
+    reloading: tokio::sync::Mutex<()>,
+    checked: AtomicI64,
+    _builtin: Registration,
+}
+
+impl Services {
+    pub(super) async fn build(
+        options: &LocationsOptions,
+        git: &Git,
+        directory: &Path,
+    ) -> Result<Arc<Self>, LocationError> {
+        let project = Project::resolve(directory, git).await;
+        let loaded = state::load(&options.world, &options.directories, directory, &project).await?;
+        if options.is_strict
+            && let Some(error) = loaded.first_error()
+        {
+            return Err(LocationError::Config(Box::new(error.clone())));
+        }
+        for diagnostic in loaded.diagnostics.iter() {
+            tracing::warn!(%diagnostic, "configuration");
+        }
+        let info =
+            LocationInfo { directory: directory.display().to_string(), workspace_id: None, project: project.to_ref() };
+        let home = options.directories.home.clone();
+        let access = open_access(info.clone(), home).await?;
+        let state = Arc::new(ArcSwap::from_pointee(loaded));
+        let publish = publisher(options, info.to_ref());
+        let permissions = PermissionService::new(PermissionOptions {
+            world: options.world.clone(),
+            project: project.id.clone(),
+            directory: directory.to_owned(),
+            rules: Arc::new(Rules { store: Arc::clone(&options.store), state: Arc::clone(&state) }),
+            values: Arc::clone(&options.store) as Arc<dyn crate::store::ValueStore>,
+            publish: Arc::clone(&publish),
+            hooks: Vec::new(),
+        });
+        let questions = QuestionService::new(QuestionOptions { world: options.world.clone(), publish });
+        let boundary = Arc::new(Boundary::new(BoundaryOptions {
+            world: options.world.clone(),
+            files: OutputFiles::new(options.world.clone(), &options.directories.data),
+            limits: output_limits(&state.load()),
+            hooks: Vec::new(),
+        }));
+        let registry = ToolRegistry::new(options.application.clone());
+        let files = FileTools {
+            access: Arc::clone(&access),
+            permissions: permissions.clone(),
+            journal: options.journal.clone(),
+            reads: Arc::clone(&options.reads),
+            require_read: false,
+        };
+        let builtin = registry.location().transform(move |editor| {
+            for tool in files.tools() {
+                editor.add(tool);
+            }
+        });
+        Ok(Arc::new(Self {
+            snapshots: Snapshots::new(git, &options.directories, &project, directory),
+            credentials: CredentialStore::new(&options.world, &options.directories),
+            world: options.world.clone(),
+            directories: options.directories.clone(),
+            project,
+            directory: directory.to_owned(),
+            state,
+            access,
+            permissions,
+            questions,
+            registry,
+            boundary,
+            client: options.client.clone(),
+            servers: options.local_servers.clone(),
+            local: Mutex::default(),
+            reloading: tokio::sync::Mutex::default(),
+            checked: AtomicI64::new(options.world.now().as_millis()),
+            _builtin: builtin,
+        }))
+    }
+
+    /// Says whether the directory now belongs to another repository than when it was opened.
+    pub(super) async fn has_moved(&self) -> bool {
+        let directory = self.directory.clone();
+        let found = tokio::task::spawn_blocking(move || Repository::find(&directory)).await;
+        found.is_ok_and(|found| found != self.project.repository)
+    }
+
+    /// Says whether files have to be looked at again, and notes that they are.
+    pub(super) fn is_due(&self) -> bool {
+        let now = self.world.now().as_millis();
+        let last = self.checked.load(Ordering::Relaxed);
+        let pause = i64::try_from(FRESH_FOR.as_millis()).unwrap_or(0);
+        if (last..last + pause).contains(&now) {
+            return false;
+        }
+        self.checked.store(now, Ordering::Relaxed);
+        true
+    }
+
+    /// Reads the settings again when a file that they were made of changed.
+    pub(super) async fn refresh(&self) {
+        let state = self.state.load_full();
+        let is_fresh = tokio::task::spawn_blocking(move || state.is_fresh()).await.unwrap_or(true);
+        if !is_fresh {
+            self.reload().await;
+        }
+    }
+
+    /// Reads the settings again. Settings that cannot be read leave the present ones in force.
+    pub(super) async fn reload(&self) {
+        let _one_at_a_time = self.reloading.lock().await;
+        match state::load(&self.world, &self.directories, &self.directory, &self.project).await {
+            Ok(state) => {
+                let present = self.state.load_full();
+                let state = if state.is_worse_than(&present) { present.keeping_values(state) } else { state };
+                for diagnostic in state.diagnostics.iter().filter(|new| !present.diagnostics.contains(new)) {
+                    tracing::warn!(%diagnostic, "configuration");
+                }
+                self.state.store(Arc::new(state));
+            }
+            Err(error) => tracing::warn!(%error, "settings not read again"),
+        }
+    }
+
+    /// Joins the environment and the stored credentials. A file that cannot be read is logged and counts as empty.
+    pub(super) async fn keys(&self) -> Keys {
+        let credentials = match self.credentials.read().await {
+            Ok(credentials) => credentials,
+            Err(error) => {
+                warn_credentials(&error);
+                Credentials::default()
+            }
+        };
+        Keys::new(&self.world, credentials)
+    }
+
+    /// Returns what is known of local servers without asking them.
+    pub(super) fn known_local(&self) -> LocalModels {
+        let local = self.local.lock().unwrap_or_else(PoisonError::into_inner);
+        local.as_ref().map(|(_, models)| models.clone()).unwrap_or_default()
+    }
+
+    /// Asks the local servers, unless that was done just now.
+    pub(super) async fn local(&self) -> LocalModels {
+        let now = self.world.now().as_millis();
+        let known = self.local.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((asked, models)) = known {
+            let limit = if models.found.is_empty() { AWAY_FOR } else { FOUND_FOR };
+            if (asked..asked + i64::try_from(limit.as_millis()).unwrap_or(0)).contains(&now) {
+                return models;
+            }
+        }
+        let models = LocalModels::probe(&self.client, &self.servers).await;
+        *self.local.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, models.clone()));
+        models
+    }
+}
+
+fn warn_credentials(error: &CredentialError) {
+    tracing::warn!(%error, "stored credentials are not used");
+}
+
+async fn open_access(info: LocationInfo, home: PathBuf) -> Result<Arc<Access>, LocationError> {
+    let directory = info.directory.clone();
+    let opened = tokio::task::spawn_blocking(move || Access::open(&info, Some(home))).await;
+    match opened {
+        Ok(Ok(access)) => Ok(Arc::new(access)),
+        Ok(Err(error)) => Err(LocationError::NotFound { directory, reason: error.to_string() }),
+        Err(error) => Err(LocationError::Interrupted { directory, reason: error.to_string() }),
+    }
+}
+
+/// Publishes events of the location.
+fn publisher(options: &LocationsOptions, location: LocationRef) -> Publish {
+    let (store, world) = (Arc::clone(&options.store), options.world.clone());
+    Arc::new(move |data| {
+        store.publish_live(LiveEvent { id: world.event_id(), location: Some(location.clone()), data });
+    })
+}
+
+fn output_limits(state: &LocationState) -> OutputLimits {
+    let (set, default) = (state.config.tool_output(), OutputLimits::default());
+    let or = |value: Option<u64>, default: usize| {
+        value.filter(|value| *value > 0).map_or(default, |value| usize::try_from(value).unwrap_or(usize::MAX))
+    };
+    OutputLimits { lines: or(set.max_lines, default.lines), bytes: or(set.max_bytes, default.bytes) }
+}
+
+/// The configured rules of calls: the agent's, then the session's.
+struct Rules {
+    store: Arc<dyn Store>,
+    state: Arc<ArcSwap<LocationState>>,
+}
+
+impl PermissionRules for Rules {
+    fn configured<'a>(
+        &'a self,
+        session: &'a SessionId,
+        agent: Option<&'a AgentId>,
+    ) -> BoxFuture<'a, Result<Vec<Rule>, RulesError>> {
+        Box::pin(async move {
+            let Some(info) = self.store.session(session).await? else {
+                return Err(RulesError::SessionNotFound(session.clone()));
+            };
+            let state = self.state.load();
+            let agent = match agent.or(info.agent.as_ref()) {
+                Some(id) => state.agents.get(id),
+                None => state.agents.default_agent(),
+            };
+            Ok(configured_rules(agent.map(AsRef::as_ref), info.permissions.as_deref().unwrap_or_default()))
+        })
+    }
+}
