@@ -19,6 +19,8 @@ pub mod route;
 pub mod schema;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod tool;
+pub mod tool_runtime;
 
 pub use provider_package::ModelEntry;
 pub use route::Route;

@@ -1,8 +1,14 @@
 //! The four verbs: make a request, stream it, collect it, or ask for an object.
 
+mod object;
+
+pub use object::GenerateObjectResponse;
+
 use std::sync::OnceLock;
 
 use futures_util::StreamExt as _;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 
 use crate::route::client::{LlmClient, LlmStream, StreamOptions};
 use crate::schema::errors::AIError;
@@ -32,6 +38,19 @@ pub fn stream(request: &LLMRequest) -> LlmStream {
 /// Dropping the future closes the connection; the events so far are lost.
 pub async fn generate(request: &LLMRequest) -> Result<LLMResponse, AIError> {
     shared()?.generate(request, StreamOptions::default()).await
+}
+
+/// Asks for a value of a Rust type on the shared client of the process.
+///
+/// # Errors
+/// See [`LlmClient::generate_object`].
+///
+/// # Cancel safety
+/// Dropping the future closes the connection.
+pub async fn generate_object<T: DeserializeOwned + JsonSchema>(
+    request: &LLMRequest,
+) -> Result<GenerateObjectResponse<T>, AIError> {
+    shared()?.generate_object(request, StreamOptions::default()).await
 }
 
 fn shared() -> Result<LlmClient, AIError> {

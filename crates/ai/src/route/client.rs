@@ -189,6 +189,7 @@ impl LlmClient {
             has_bytes: false,
             head: Some(Vec::new()),
             content_type,
+            finish_required: request.model.compatibility.is_finish_required(),
             frames: VecDeque::new(),
             events: Vec::new().into_iter(),
             is_body_done: false,
@@ -281,6 +282,7 @@ struct Running {
     /// The body as received, until its first frame: an answer that is no stream has none.
     head: Option<Vec<u8>>,
     content_type: String,
+    finish_required: bool,
     frames: VecDeque<Frame>,
     events: std::vec::IntoIter<LLMEvent>,
     is_body_done: bool,
@@ -324,7 +326,7 @@ impl Running {
                     self.has_bytes |= !chunk.is_empty();
                     self.take_chunk(&chunk, &mut out)
                 }
-                Some(Err(error)) => Err(error),
+                Some(Err(error)) => self.take_break(error, &mut out),
                 None => self.take_end(&mut out),
             };
             if let Err(error) = done {
@@ -383,6 +385,17 @@ impl Running {
             }
             parsed => parsed,
         }
+    }
+
+    /// Handles a broken connection. An answer that was complete but for its end mark is complete.
+    fn take_break(&mut self, error: AIError, out: &mut Vec<LLMEvent>) -> Result<(), AIError> {
+        self.stop();
+        let from = out.len();
+        if self.finish_required && self.parser.finish(out).is_ok() {
+            return Ok(());
+        }
+        out.truncate(from);
+        Err(error)
     }
 
     fn take_frames(&mut self, out: &mut Vec<LLMEvent>) -> Result<Flow, AIError> {

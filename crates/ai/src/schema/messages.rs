@@ -354,33 +354,7 @@ part! {
     }
 }
 
-/// One item of a tool result with content.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "kebab-case")]
-pub enum ToolContent {
-    /// Text.
-    Text {
-        /// The text.
-        text: String,
-    },
-    /// A file.
-    File {
-        /// A `data:` URL, an `http(s)` URL or raw base64.
-        uri: String,
-        /// The media type.
-        mime: String,
-        /// The name of the file.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        name: Option<String>,
-    },
-}
-
-impl ToolContent {
-    /// Makes a text item.
-    pub fn text(text: impl Into<String>) -> Self {
-        Self::Text { text: text.into() }
-    }
-}
+pub use abide_schema::tool::Content as ToolContent;
 
 /// What a tool gave back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -20,6 +20,11 @@ fn anthropic_messages() {
 }
 
 #[test]
+fn openai_chat() {
+    check_all("openai-chat");
+}
+
+#[test]
 fn openai_responses() {
     check_all("openai-responses");
 }

@@ -163,10 +163,14 @@ fn check_gemini(what: &str, schema: &Value) {
             let items = node.get("items").and_then(Value::as_object).expect("an array has items");
             assert!(["type", "anyOf", "oneOf", "allOf"].iter().any(|key| items.contains_key(*key)), "{what}: {schema}");
         }
-        node.values().for_each(|below| check_gemini(what, below));
+        for below in node.values() {
+            check_gemini(what, below);
+        }
     }
     if let Value::Array(list) = schema {
-        list.iter().for_each(|below| check_gemini(what, below));
+        for below in list {
+            check_gemini(what, below);
+        }
     }
 }
 
@@ -181,6 +185,7 @@ fn has_key(value: &Value, key: &str) -> bool {
 #[test]
 fn schemas_that_are_hardly_there() {
     #[track_caller]
+    #[expect(clippy::needless_pass_by_value, reason = "callers read better")]
     fn check(input: Value, wanted: Value) {
         let found = match project(input.as_object().unwrap(), ToolSchemaKind::None) {
             Projection::Same => input,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use abide_ai::schema::errors::{AuthenticationKind, OutputClassification, TransportOperation};
 use abide_ai::schema::model::Compatibility;
 use abide_ai::schema::options::{HttpOptions, Timeout};
+use abide_ai::schema::response::ResponseState;
 use abide_ai::testing::scripted::{End, ScriptedBody, ScriptedExecutor, ScriptedResponse};
 use abide_ai::testing::test_client;
 use abide_ai::{AIError, AIErrorKind, LLMEvent, LLMRequest, LLMResponse, RequestPatch, RetryClass, StreamOptions};
@@ -88,13 +89,15 @@ fn bodies(path: &Path, case: &Value) -> Vec<(String, ScriptedBody)> {
             let sizes: Vec<usize> = sizes.iter().map(|size| usize::try_from(size.as_u64().unwrap()).unwrap()).collect();
             ScriptedBody::sizes(&bytes, &sizes)
         }
-        feed if feed == "whole" => ScriptedBody::bytes(bytes.clone()),
-        feed if feed == "byte" => ScriptedBody::pieces(&bytes, 1),
-        feed if feed == "split-every-CR" => {
+        Value::String(feed) if feed == "whole" => ScriptedBody::bytes(bytes.clone()),
+        Value::String(feed) if feed == "byte" => ScriptedBody::pieces(&bytes, 1),
+        Value::String(feed) if feed == "split-every-CR" => {
             let pieces = bytes.split_inclusive(|byte| *byte == b'\r');
             ScriptedBody { pieces: pieces.map(|piece| (Duration::ZERO, bytes.slice_ref(piece))).collect(), end }
         }
-        other => panic!("unknown feed {other}"),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+            panic!("unknown feed {feed}")
+        }
     };
     case["feed"].as_array().unwrap().iter().map(|name| (name.to_string(), feed(name).ending(end))).collect()
 }
@@ -107,7 +110,7 @@ fn mismatch(expect: &Value, events: &[LLMEvent], error: Option<&AIError>) -> Str
             wrong.push(format!("{name}: {found}, expected {wanted}"));
         }
     };
-    let state = events.iter().cloned().fold(Default::default(), LLMResponse::reduce);
+    let state = events.iter().cloned().fold(ResponseState::default(), LLMResponse::reduce);
     let texts = |kind: &str| -> String {
         let delta = |event: &LLMEvent| match kind {
             "text" => event.as_text_delta().map(|delta| delta.text.clone()),
@@ -195,6 +198,6 @@ pub(crate) fn kind(error: &AIError) -> &'static str {
             "incomplete-stream"
         }
         AIErrorKind::InvalidProviderOutput { .. } => "invalid-provider-output",
-        _ => "unknown",
+        AIErrorKind::UnknownProvider | _ => "unknown",
     }
 }
