@@ -5,6 +5,7 @@
 //! [`world::World`], models, tools and directories through the traits of [`session::place`].
 
 pub mod agent;
+pub mod app;
 pub mod catalog;
 pub mod command;
 pub mod config;

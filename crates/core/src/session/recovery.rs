@@ -19,14 +19,26 @@ use crate::store::{AppendError, CallKey, Durability, Hook, Lease, Store, StoreEr
 /// Finds out from the journals what an interrupted call did, and finishes or undoes it.
 pub trait EffectRecovery: Send + Sync {
     /// Resolves one call; idempotent.
-    fn resolve<'a>(&'a self, store: &'a dyn Store, call: &'a CallKey, tool: &'a str) -> BoxFuture<'a, Resolution>;
+    fn resolve<'a>(
+        &'a self,
+        store: &'a dyn Store,
+        call: &'a CallKey,
+        tool: &'a str,
+        effects: Effects,
+    ) -> BoxFuture<'a, Resolution>;
 }
 
 /// Recovery for tools without journals: nothing is known of calls with effects.
 pub struct NoJournals;
 
 impl EffectRecovery for NoJournals {
-    fn resolve<'a>(&'a self, _store: &'a dyn Store, _call: &'a CallKey, _tool: &'a str) -> BoxFuture<'a, Resolution> {
+    fn resolve<'a>(
+        &'a self,
+        _store: &'a dyn Store,
+        _call: &'a CallKey,
+        _tool: &'a str,
+        _effects: Effects,
+    ) -> BoxFuture<'a, Resolution> {
         Box::pin(async { Resolution::unknown() })
     }
 }
@@ -73,11 +85,12 @@ impl Engine {
         let drafts = self.store.drafts(id).await?;
         let mut resolutions = HashMap::new();
         for (call, tool) in unresolved_calls(id, &open) {
-            let resolution = match self.effects_of(id, &call).await? {
+            let class = self.effects_of(id, &call).await?;
+            let resolution = match class {
                 Effects::None | Effects::Network => Resolution::not_started(),
                 Effects::Session => Resolution { verdict: Verdict::ChildInterrupted, ..Resolution::unknown() },
                 Effects::External => Resolution::unknown(),
-                Effects::Files | Effects::Process => self.effects.resolve(&*self.store, &call, &tool).await,
+                Effects::Files | Effects::Process => self.effects.resolve(&*self.store, &call, &tool, class).await,
             };
             resolutions.insert(call, resolution);
         }

@@ -213,7 +213,8 @@ impl Journal {
         later: &Later,
     ) -> Result<Recovered, StoreError> {
         let paths = mutation.files.iter().flat_map(|file| std::iter::once(&file.path).chain(&file.to_path));
-        let guard = self.inner.locks.lock(paths.map(PathBuf::from)).await;
+        let paths: Vec<PathBuf> = paths.map(PathBuf::from).collect();
+        let guard = self.inner.locks.lock(paths).await;
         let batch =
             Batch { files: mutation.files.clone(), blobs: self.inner.blobs.clone(), sync: self.inner.options.sync };
         let (mut decision, mut files) = self.look(&batch, mutation.state, later).await?;

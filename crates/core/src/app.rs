@@ -1,0 +1,175 @@
+//! The whole engine, put together for a process: store, directories, sessions.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use abide_ai::{LLMRequest, LlmClient, LlmStream, StreamOptions};
+use abide_schema::live::{FileEdited, LiveData, LiveEvent};
+
+use crate::config::Directories;
+use crate::fs::journal::{Journal, JournalOptions};
+use crate::location::{Locations, LocationsOptions};
+use crate::session::place::ModelClient;
+use crate::session::{EngineOptions, Sessions, SessionsParts};
+use crate::store::{DurabilityLevel, SqliteStore, Store, StoreError, StoreOptions};
+use crate::world::World;
+
+mod effects;
+
+pub use effects::Journals;
+
+/// How to open the engine.
+#[derive(Clone, Debug)]
+pub struct AppOptions {
+    /// Clock, ids, environment.
+    pub world: World,
+    /// Directory of all data; absent: the user's data directory.
+    pub data_dir: Option<PathBuf>,
+    /// Where relative directories start; absent: `/`.
+    pub base: Option<PathBuf>,
+    /// What a synced commit survives.
+    pub durability: DurabilityLevel,
+    /// Recovery.
+    pub engine: EngineOptions,
+    /// The program that starts and guards commands of the shell tool, and its arguments; absent: the system's shell.
+    pub helper: Option<(PathBuf, Vec<String>)>,
+}
+
+impl AppOptions {
+    /// Makes the usual options.
+    pub fn new(world: World) -> Self {
+        let durability = match world.var("ABIDE_DURABILITY") {
+            Some("process") => DurabilityLevel::Process,
+            Some(_) | None => DurabilityLevel::default(),
+        };
+        Self { world, data_dir: None, base: None, durability, engine: EngineOptions::default(), helper: None }
+    }
+}
+
+/// Why the engine cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AppError {
+    /// The user has no home directory.
+    #[error("the user's directories are unknown: {0}; set HOME, or ABIDE_DATA_DIR")]
+    Directories(String),
+    /// The store cannot be opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// HTTP cannot be set up.
+    #[error("HTTP cannot be set up: {0}")]
+    Http(String),
+}
+
+/// The open engine.
+pub struct App {
+    world: World,
+    db_path: PathBuf,
+    store: Arc<dyn Store>,
+    locations: Locations,
+    sessions: Sessions,
+}
+
+impl std::fmt::Debug for App {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("App")
+    }
+}
+
+/// Models over the network.
+struct LiveModels {
+    client: LlmClient,
+}
+
+impl ModelClient for LiveModels {
+    fn stream(&self, request: LLMRequest) -> LlmStream {
+        self.client.stream(&request, StreamOptions::default())
+    }
+}
+
+impl App {
+    /// Opens the engine. Nothing runs until a prompt, or [`Sessions::recover`].
+    ///
+    /// # Errors
+    /// [`AppError`] with what to do.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: a database that was being made is finished by the next opening.
+    pub async fn open(options: AppOptions) -> Result<Self, AppError> {
+        let AppOptions { world, data_dir, base, durability, engine, helper } = options;
+        let mut directories = Directories::new(&world).map_err(|error| AppError::Directories(error.to_string()))?;
+        if let Some(data) = data_dir {
+            directories.data = data;
+        }
+        let mut store_options = StoreOptions::new(&directories.data, world.clone());
+        store_options.durability = durability;
+        let db_path = SqliteStore::path_in(&directories.data);
+        let opened = tokio::task::spawn_blocking(move || SqliteStore::open(store_options)).await;
+        let opened = opened.map_err(|error| StoreError::Other(format!("opening the database failed: {error}")))?;
+        let sqlite = Arc::new(opened?);
+        let store: Arc<dyn Store> = sqlite.clone();
+        let client = LlmClient::live().map_err(|error| AppError::Http(error.to_string()))?;
+        let (edits, edit_world) = (store.clone(), world.clone());
+        let journal = Journal::new(JournalOptions {
+            store: sqlite.clone(),
+            world: world.clone(),
+            blobs: directories.data.join("blobs"),
+            sync: durability == DurabilityLevel::Power,
+            on_edited: Arc::new(move |path| {
+                edits.publish_live(LiveEvent {
+                    id: edit_world.event_id(),
+                    location: None,
+                    data: LiveData::FileEdited(FileEdited { file: path.display().to_string() }),
+                });
+            }),
+        });
+        let effects = Arc::new(Journals::new(journal.clone()));
+        let base = base.unwrap_or_else(|| PathBuf::from("/"));
+        let locations = LocationsOptions::new(world.clone(), directories, base, store.clone(), client.clone(), journal);
+        let _later = helper;
+        let locations = Locations::new(locations);
+        let sessions = Sessions::new(SessionsParts {
+            store: store.clone(),
+            world: world.clone(),
+            places: Arc::new(locations.clone()),
+            models: Arc::new(LiveModels { client }),
+            effects,
+            options: engine,
+        });
+        Ok(Self { world, db_path, store, locations, sessions })
+    }
+
+    /// Returns clock, ids and environment.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// Returns the store.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Returns the open directories.
+    pub fn locations(&self) -> &Locations {
+        &self.locations
+    }
+
+    /// Returns the sessions.
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// Returns the path of the database.
+    pub fn db_path(&self) -> &Path {
+        &self.db_path
+    }
+
+    /// Stops what runs; what is not settled in time is settled by the next start. The store closes when its last
+    /// handle goes away.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn close(&self) {
+        self.sessions.shutdown(std::time::Duration::from_secs(5)).await;
+    }
+}
