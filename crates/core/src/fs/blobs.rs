@@ -12,7 +12,7 @@ use abide_schema::json::sha256_hex;
 use super::disk;
 
 /// How long before-images are kept.
-pub const KEEP_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+pub const KEEP_FOR: Duration = Duration::from_hours(7 * 24);
 
 /// How much of them is kept, in bytes.
 pub const KEEP_BYTES: u64 = 512 * 1024 * 1024;

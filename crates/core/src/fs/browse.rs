@@ -296,7 +296,7 @@ fn open_beneath(root: &Path, real: &Path) -> io::Result<Option<(File, u64)>> {
             Ok(file) => {
                 let file = File::from(file);
                 let metadata = file.metadata()?;
-                return Ok(metadata.is_file().then(|| (file, metadata.len())));
+                return Ok(metadata.is_file().then_some((file, metadata.len())));
             }
             // Old kernels, and sandboxes that forbid the call.
             Err(Errno::NOSYS | Errno::PERM) => {}

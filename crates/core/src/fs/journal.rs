@@ -330,7 +330,7 @@ impl Journal {
         let staged = async {
             fault::point("mutation.after_plan").await?;
             let staging = batch.clone();
-            blocking(move || staging.stage(contents)).await??;
+            blocking(move || staging.stage(&contents)).await??;
             fault::point("mutation.after_stage").await?;
             Ok(())
         }
@@ -342,10 +342,8 @@ impl Journal {
             // Whoever owns the session now finds a plan that was not begun.
             let cleaning = batch.clone();
             blocking(move || cleaning.clean()).await?;
-            return Err(match source {
-                StoreError::Fenced { .. } => ApplyError::Fenced,
-                source => ApplyError::Journal { applied: false, source },
-            });
+            let fenced = matches!(source, StoreError::Fenced { .. });
+            return Err(if fenced { ApplyError::Fenced } else { ApplyError::Journal { applied: false, source } });
         }
         let (applying, faults) = (batch.clone(), fault::current());
         let applied = match blocking(move || applying.apply(&faults)).await {

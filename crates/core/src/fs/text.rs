@@ -132,10 +132,8 @@ pub fn encode(text: &str, encoding: Encoding) -> Vec<u8> {
 /// new text have one.
 pub fn encode_over(old: Option<&[u8]>, text: &str) -> Vec<u8> {
     let marked = text.starts_with('\u{FEFF}');
-    let encoding = match old.map_or(Encoding::Utf8, Encoding::of) {
-        Encoding::Utf8 if marked => Encoding::Utf8Bom,
-        encoding => encoding,
-    };
+    let known = old.map_or(Encoding::Utf8, Encoding::of);
+    let encoding = if known == Encoding::Utf8 && marked { Encoding::Utf8Bom } else { known };
     encode(text, encoding)
 }
 

@@ -1,5 +1,7 @@
 //! The built-in tools, one file each.
 
+#[cfg(test)]
+mod bench;
 pub mod edit;
 pub mod files;
 pub mod glob;

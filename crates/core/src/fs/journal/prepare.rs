@@ -55,7 +55,7 @@ impl Builder<'_> {
     fn file(&mut self, change: Change) -> Result<(MutationFile, Option<Vec<u8>>), ApplyError> {
         match change {
             Change::Create { path, content, mode } => {
-                self.expect_free(&path)?;
+                expect_free(&path)?;
                 let file = MutationFile {
                     op: FileOp::Create,
                     path: text(&path)?,
@@ -64,7 +64,7 @@ impl Builder<'_> {
                     before_mode: None,
                     after_hash: Some(sha256_hex(&content)),
                     after_mode: mode,
-                    tmp_path: Some(self.staged(&path)?),
+                    tmp_path: Some(staged(self.id, &path)?),
                     made_directories: self.directories(&path)?,
                 };
                 Ok((file, Some(content)))
@@ -82,7 +82,7 @@ impl Builder<'_> {
                     before_mode: Some(mode),
                     after_hash: Some(sha256_hex(&content)),
                     after_mode: Some(mode),
-                    tmp_path: Some(self.staged(&path)?),
+                    tmp_path: Some(staged(self.id, &path)?),
                     made_directories: Vec::new(),
                 };
                 Ok((file, Some(content)))
@@ -98,14 +98,14 @@ impl Builder<'_> {
                     after_hash: None,
                     after_mode: None,
                     // Where the content is put when the removal is undone.
-                    tmp_path: Some(self.staged(&path)?),
+                    tmp_path: Some(staged(self.id, &path)?),
                     made_directories: Vec::new(),
                 };
                 Ok((file, None))
             }
             Change::Move { path, to, expected } => {
                 let (hash, mode) = self.keep(&path, expected.as_deref())?;
-                self.expect_free(&to)?;
+                expect_free(&to)?;
                 let file = MutationFile {
                     op: FileOp::Move,
                     path: text(&path)?,
@@ -150,31 +150,31 @@ impl Builder<'_> {
         Ok((hash, facts.mode))
     }
 
-    fn expect_free(&self, path: &Path) -> Result<(), ApplyError> {
-        match look(path)? {
-            Found::Missing => Ok(()),
-            Found::File(_) | Found::NotAFile => Err(ApplyError::TargetExists { path: path.display().to_string() }),
-        }
-    }
-
     fn directories(&mut self, path: &Path) -> Result<Vec<String>, ApplyError> {
         let missing = disk::missing_parents(path).into_iter().filter(|directory| self.made.insert(directory.clone()));
         missing.map(|directory| text(&directory)).collect()
     }
+}
 
-    /// Returns where the new content of a file is staged: beside it, under a hidden name with the batch's id.
-    fn staged(&self, path: &Path) -> Result<String, ApplyError> {
-        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| bad(path, "it has no name"))?;
-        let rest = format!(".{}{}", self.id, super::work::TEMP_SUFFIX);
-        let room = MAX_NAME_BYTES.saturating_sub(rest.len() + 1);
-        let name = if name.len() <= room {
-            name.to_owned()
-        } else {
-            // Two long names may begin alike.
-            let (hash, short) = (sha256_hex(name.as_bytes()), name.floor_char_boundary(room.saturating_sub(9)));
-            format!("{}-{}", name.get(..short).unwrap_or_default(), hash.get(..8).unwrap_or_default())
-        };
-        text(&path.with_file_name(format!(".{name}{rest}")))
+/// Returns where the new content of a file is staged: beside it, under a hidden name with the batch's id.
+fn staged(id: &MutationId, path: &Path) -> Result<String, ApplyError> {
+    let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| bad(path, "it has no name"))?;
+    let rest = format!(".{}{}", id, super::work::TEMP_SUFFIX);
+    let room = MAX_NAME_BYTES.saturating_sub(rest.len() + 1);
+    let name = if name.len() <= room {
+        name.to_owned()
+    } else {
+        // Two long names may begin alike.
+        let (hash, short) = (sha256_hex(name.as_bytes()), name.floor_char_boundary(room.saturating_sub(9)));
+        format!("{}-{}", name.get(..short).unwrap_or_default(), hash.get(..8).unwrap_or_default())
+    };
+    text(&path.with_file_name(format!(".{name}{rest}")))
+}
+
+fn expect_free(path: &Path) -> Result<(), ApplyError> {
+    match look(path)? {
+        Found::Missing => Ok(()),
+        Found::File(_) | Found::NotAFile => Err(ApplyError::TargetExists { path: path.display().to_string() }),
     }
 }
 

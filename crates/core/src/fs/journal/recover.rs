@@ -298,8 +298,8 @@ impl Later {
                 if at == now {
                     return true;
                 }
-                match self.0.get(&(path.to_owned(), at)) {
-                    Some(next) => at = next.clone(),
+                match self.0.get(&(path.to_owned(), at)).cloned() {
+                    Some(next) => at = next,
                     None => return false,
                 }
             }

@@ -29,7 +29,7 @@ pub(super) struct Batch {
 
 impl Batch {
     /// Makes missing directories and writes the new contents beside their places.
-    pub(super) fn stage(&self, contents: Contents) -> Result<(), ApplyError> {
+    pub(super) fn stage(&self, contents: &Contents) -> Result<(), ApplyError> {
         for file in &self.files {
             self.make_directories(file).map_err(|source| failed(&file.path, source))?;
             if let Some((tmp, content)) = file.tmp_path.as_ref().and_then(|tmp| Some((tmp, contents.get(tmp)?))) {
@@ -57,9 +57,12 @@ impl Batch {
                     return Err(ApplyError::Stale { path: file.path.clone() });
                 }
             }
-            self.put_in(file).map_err(|source| match source.kind() {
-                io::ErrorKind::AlreadyExists => ApplyError::TargetExists { path: target(file).to_owned() },
-                _ => failed(&file.path, source),
+            self.put_in(file).map_err(|source| {
+                if source.kind() == io::ErrorKind::AlreadyExists {
+                    ApplyError::TargetExists { path: target(file).to_owned() }
+                } else {
+                    failed(&file.path, source)
+                }
             })?;
         }
         self.sync_parents().map_err(|source| failed("a directory", source))

@@ -160,9 +160,9 @@ fn edited(file: &FileNow, input: &EditInput, target: &Target) -> Result<Edited, 
             Ok((content, replacements)) => Ok(Edited { content, replacements, rung: Rung::Exact }),
             Err(BytesFailure::No(no)) => {
                 let mut failure = not_replaced(path, no);
-                failure
-                    .message
-                    .push_str(&format!(" Of this file, {error}: only exact ASCII text is certain to be found."));
+                failure.message.push_str(" Of this file, ");
+                failure.message.push_str(&error.to_string());
+                failure.message.push_str(": only exact ASCII text is certain to be found.");
                 Err(failure)
             }
             Err(BytesFailure::Encoding) => Err(ToolFailure::new(format!(

@@ -232,11 +232,12 @@ impl FileTools {
         fault::point("tool.before_effect").await.map_err(|error| caused(shown(&path), &error))?;
         let journal = self.journal.clone();
         let applied = ctx.scope.commit(async move { journal.apply(guard, plan).await }).await;
-        applied.map_err(|error| match error {
-            ApplyError::Stale { .. } => {
+        applied.map_err(|error| {
+            if matches!(error, ApplyError::Stale { .. }) {
                 ToolFailure::new(format!("{} changed while it was being written. Read it again.", path.display()))
+            } else {
+                caused(shown(&path), &error)
             }
-            error => caused(shown(&path), &error),
         })?;
         if let Some(hash) = hash {
             self.reads.note(&ctx.session_id, &path, Seen::Content(hash));

@@ -158,7 +158,7 @@ impl TypedTool for Grep {
                 results.n_left_out += 1;
                 continue;
             }
-            if !results.add(name, file) {
+            if !results.add(&name, file) {
                 break;
             }
         }
@@ -185,7 +185,7 @@ struct Results {
 
 impl Results {
     /// Takes the lines of one more file; says whether there is room for others.
-    fn add(&mut self, name: String, file: FileMatches) -> bool {
+    fn add(&mut self, name: &str, file: FileMatches) -> bool {
         if self.matches.len() == self.limit {
             self.is_cut = true;
             return false;
@@ -199,7 +199,7 @@ impl Results {
             }
             self.n_bytes += found.text.len() + found.submatches.iter().map(|part| part.text.len() + 40).sum::<usize>();
             let _ok = write!(self.text, "\n  Line {}: {}", found.number, found.text);
-            let entry = Entry { path: name.clone(), kind: EntryKind::File };
+            let entry = Entry { path: name.to_owned(), kind: EntryKind::File };
             self.matches.push(GrepMatch {
                 entry,
                 line: found.number,
@@ -244,7 +244,6 @@ fn regex(input: &GrepInput) -> Result<RegexMatcher, ToolFailure> {
     let built = RegexMatcherBuilder::new()
         .case_insensitive(!input.case_sensitive.unwrap_or(true))
         .fixed_strings(input.literal)
-        .line_terminator(Some(b'\n'))
         .crlf(true)
         .size_limit(MAX_REGEX_BYTES)
         .build(&input.pattern);

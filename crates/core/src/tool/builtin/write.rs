@@ -1,5 +1,8 @@
 //! The tool `write`: makes or replaces a file (spec/tools.md 11.2).
 
+#[cfg(test)]
+mod tests;
+
 use abide_schema::tool::{Effects, ToolOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -137,8 +137,7 @@ pub(crate) fn replace_bytes(bytes: &[u8], old: &str, new: &str, all: bool) -> Re
             continue;
         }
         if places.len() > 1 && !all {
-            let line =
-                |at: usize| bytes.get(..at).unwrap_or_default().iter().filter(|byte| **byte == b'\n').count() + 1;
+            let line = |at: usize| memchr::memchr_iter(b'\n', bytes.get(..at).unwrap_or_default()).count() + 1;
             let lines = places.iter().take(MAX_PLACES).map(|at| line(*at)).collect();
             return Err(BytesFailure::No(NoReplacement::Several { count: places.len(), lines }));
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use globset::GlobMatcher;
-use grep_matcher::Matcher as _;
+use grep_matcher::{LineTerminator, Matcher as _};
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkFinish, SinkMatch};
 use tokio::sync::mpsc;
@@ -63,6 +63,7 @@ impl Job {
         let mut report = Report::default();
         let mut searcher = SearcherBuilder::new()
             .line_number(true)
+            .line_terminator(LineTerminator::crlf())
             .binary_detection(BinaryDetection::quit(0))
             .heap_limit(Some(MAX_HEAP_BYTES))
             .build();
@@ -104,9 +105,9 @@ impl Job {
 
     fn search(&self, searcher: &mut Searcher, path: &Path, limits: &Limits) -> io::Result<Vec<FoundLine>> {
         let Some((file, _)) = disk::open_regular(path)? else { return Ok(Vec::new()) };
-        let mut sink = Lines { matcher: &self.matcher, limit: self.limit, lines: Vec::new(), is_binary: false };
+        let mut sink = Collector { matcher: &self.matcher, limit: self.limit, found: Vec::new(), is_binary: false };
         searcher.search_reader(&self.matcher, Watched { file, limits }, &mut sink)?;
-        Ok(if sink.is_binary { Vec::new() } else { sink.lines })
+        Ok(if sink.is_binary { Vec::new() } else { sink.found })
     }
 }
 
@@ -138,14 +139,14 @@ impl Read for Watched<'_> {
 }
 
 /// Collects the matching lines of one file.
-struct Lines<'a> {
+struct Collector<'a> {
     matcher: &'a RegexMatcher,
     limit: usize,
-    lines: Vec<FoundLine>,
+    found: Vec<FoundLine>,
     is_binary: bool,
 }
 
-impl Sink for Lines<'_> {
+impl Sink for Collector<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
@@ -161,13 +162,13 @@ impl Sink for Lines<'_> {
                 submatches.len() < MAX_SUBMATCHES
             })
             .map_err(io::Error::other)?;
-        self.lines.push(FoundLine {
+        self.found.push(FoundLine {
             number: found.line_number().unwrap_or_default(),
             offset: found.absolute_byte_offset(),
             text: cut(&String::from_utf8_lossy(bytes)),
             submatches,
         });
-        Ok(self.lines.len() < self.limit)
+        Ok(self.found.len() < self.limit)
     }
 
     fn binary_data(&mut self, _: &Searcher, _: u64) -> io::Result<bool> {

@@ -170,9 +170,9 @@ proptest! {
         let (mut head, mut tail) = (String::new(), String::new());
         for (n, (line, end)) in lines.iter().enumerate() {
             let line = if n == at { "XX".to_owned() } else { line.clone() };
-            file += &format!("{line}{end}");
-            if n < at { head += &format!("{line}{end}"); }
-            if n > at { tail += &format!("{line}{end}"); }
+            file.extend([line.as_str(), end]);
+            if n < at { head.extend([line.as_str(), end]); }
+            if n > at { tail.extend([line.as_str(), end]); }
         }
         let end = lines[at].1;
         let found = replace(&file, "XX", &new, false).unwrap();
