@@ -68,9 +68,10 @@ impl Placing {
     }
 
     fn system(&mut self, parts: &[SystemPart]) -> Option<Vec<SystemPart>> {
+        let is_text = |part: &SystemPart| !part.text.trim().is_empty();
         let mut marked = parts.to_vec();
         let mut is_changed = false;
-        for index in [0, parts.len().checked_sub(1)?] {
+        for index in [parts.iter().position(is_text)?, parts.iter().rposition(is_text)?] {
             if let Some(part) = marked.get_mut(index)
                 && let Some(hint) = self.take(part.cache)
             {

@@ -2,9 +2,6 @@
 //! items, context management and raw reasoning text.
 
 mod hosted;
-mod tool_schema;
-
-use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
@@ -44,10 +41,6 @@ impl Dialect for OpenAI {
 
     fn hosted_choice<'r>(&self, native: &'r Value) -> Option<&'r str> {
         native.get("type").and_then(Value::as_str).filter(|kind| *kind == "image_generation")
-    }
-
-    fn tool_schema<'r>(&self, tool: &'r ToolDefinition) -> Cow<'r, JsonObject> {
-        tool_schema::flat_root(&tool.input_schema)
     }
 
     fn is_hosted(&self, item_type: &str) -> bool {

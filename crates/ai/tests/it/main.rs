@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod cases;
 #[cfg(test)]
+mod requests;
+#[cfg(test)]
 mod streams;
 #[cfg(test)]
 mod support;

@@ -391,8 +391,7 @@ fn is_native_place(before: Option<&Message>, after: Option<&Message>) -> bool {
         Role::System => false,
         Role::Assistant => match before.content.last() {
             Some(Part::ToolCall(call)) => call.is_provider_executed(),
-            Some(Part::ToolResult(result)) => result.is_provider_executed(),
-            Some(Part::Text(_) | Part::Media(_) | Part::Reasoning(_)) | None => false,
+            Some(Part::Text(_) | Part::Media(_) | Part::Reasoning(_) | Part::ToolResult(_)) | None => false,
         },
     });
     is_before_fit && is_after_fit

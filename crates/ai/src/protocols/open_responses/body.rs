@@ -202,7 +202,7 @@ pub(super) enum WireTool<'r> {
 pub(super) struct FunctionTool<'r> {
     pub(super) name: &'r str,
     pub(super) description: &'r str,
-    pub(super) parameters: Cow<'r, JsonObject>,
+    pub(super) parameters: &'r JsonObject,
     pub(super) strict: bool,
 }
 

@@ -1,7 +1,5 @@
 //! What a protocol that builds on this one adds to it.
 
-use std::borrow::Cow;
-
 use serde_json::Value;
 
 use crate::schema::JsonObject;
@@ -27,11 +25,6 @@ pub trait Dialect: Send + Sync + std::fmt::Debug {
     /// The type of a hosted tool that a named tool choice means, where the wire wants no name.
     fn hosted_choice<'r>(&self, _native: &'r Value) -> Option<&'r str> {
         None
-    }
-
-    /// The schema of a tool, as it is sent.
-    fn tool_schema<'r>(&self, tool: &'r ToolDefinition) -> Cow<'r, JsonObject> {
-        Cow::Borrowed(&tool.input_schema)
     }
 
     /// Whether an item type is a hosted call.

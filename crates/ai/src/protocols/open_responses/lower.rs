@@ -71,7 +71,7 @@ fn tool_definition<'r>(tool: &'r ToolDefinition, key: &str, dialect: &dyn Dialec
     Ok(WireTool::Function(FunctionTool {
         name: &tool.name,
         description: &tool.description,
-        parameters: dialect.tool_schema(tool),
+        parameters: &tool.input_schema,
         strict: false,
     }))
 }
