@@ -3,11 +3,12 @@
 //! Every interaction gives these checks: `request`, the canonical request lowers to the recorded one
 //! (see [`raise`]); `events`, the recorded body gives what `expected.json` says, fed whole, byte by
 //! byte and in random pieces; `cuts`, a body cut anywhere gives a prefix of the same events and, if
-//! its end is missing, a failure.
+//! its end is missing, a failure. The two cassettes of `record-replay` try the recorder itself.
 
 mod call;
 mod exchange;
 pub mod raise;
+mod recorder;
 mod summary;
 
 use std::collections::BTreeMap;
@@ -122,6 +123,9 @@ fn recording(folder: &Path, name: &str, expected: &[Value], runner: &Runner, rep
         Ok(cassette) => cassette,
         Err(error) => return report.failed.push((name.to_owned(), error.to_string())),
     };
+    if name.starts_with("record-replay/") {
+        return report.check(format!("{name} replay"), recorder::check(name, &cassette, runner));
+    }
     if let Some(reason) = exchange::left_out(name) {
         return report.left_out.push((name.to_owned(), reason.to_owned()));
     }

@@ -45,6 +45,11 @@ impl Runner {
         self.run(exchange, ScriptedBody::bytes(exchange.body.slice(..end)))
     }
 
+    /// Waits for a future.
+    pub(super) fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.0.block_on(future)
+    }
+
     fn run(&self, exchange: &Exchange, body: ScriptedBody) -> Outcome {
         let headers = Headers::from_iter([("content-type", "text/event-stream")]);
         let http = ScriptedExecutor::fixed(ScriptedResponse { status: exchange.status, headers, body });

@@ -31,7 +31,6 @@ pub(super) fn left_out(name: &str) -> Option<&'static str> {
     match group {
         "gemini" | "gemini-cache" => Some("the gemini protocol does not exist yet"),
         "bedrock-converse" => Some("the bedrock-converse protocol does not exist yet"),
-        "record-replay" => Some("a test of the recorder, run with the recorder"),
         _ => None,
     }
 }

@@ -1,7 +1,8 @@
 //! Scripted streams: a body goes in, events and perhaps an error come out, however the bytes arrive.
 //!
 //! A fixture is a text file: a sentence that says what is shown, `--- body close|reset`, the body,
-//! `--- events`, one event a line, and, if the stream fails, `--- error` with the error as JSON.
+//! `--- events`, one event a line, then either `--- error` with the error as JSON, or `--- replay` with
+//! what the next request sends back of this answer, one message or item a line.
 //! `UPDATE=1` writes what comes out into the files.
 
 use std::fs;
@@ -9,10 +10,10 @@ use std::path::Path;
 
 use abide_ai::schema::model::Compatibility;
 use abide_ai::testing::scripted::End;
-use abide_ai::{AIError, LLMEvent};
+use abide_ai::{AIError, LLMEvent, LLMRequest, LLMResponse};
 use bytes::Bytes;
 
-use crate::support::{ask, feeds, files, fixtures, is_update, model, run};
+use crate::support::{ask, feeds, files, fixtures, is_update, model, replay, run};
 
 #[test]
 fn anthropic_messages() {
@@ -49,7 +50,7 @@ fn check(protocol: &str, path: &Path) {
     let request = ask(model(protocol, "m", Compatibility::default()));
     for (feed, script) in feeds(&Bytes::from(body.to_owned())) {
         let (events, error) = run(&request, script.ending(end));
-        let found = render(&events, error.as_ref());
+        let found = render(&request, &events, error.as_ref());
         if is_update() && feed == "whole" {
             fs::write(path, format!("{what}\n--- body {rest}\n--- events\n{found}")).unwrap();
             return;
@@ -58,21 +59,28 @@ fn check(protocol: &str, path: &Path) {
     }
 }
 
-fn render(events: &[LLMEvent], error: Option<&AIError>) -> String {
+fn render(request: &LLMRequest, events: &[LLMEvent], error: Option<&AIError>) -> String {
     let mut text = String::new();
     for event in events {
         text.push_str(&serde_json::to_string(event).unwrap());
         text.push('\n');
     }
-    if let Some(error) = error {
-        let mut value = serde_json::to_value(error).unwrap();
-        let object = value.as_object_mut().unwrap();
-        object.insert("retry".to_owned(), format!("{:?}", error.retry_class()).into());
-        let http = object.remove("http").is_some_and(|http| http["status"] == 200);
-        assert!(http, "a failure in a stream carries the observed response");
-        text.push_str("--- error\n");
-        text.push_str(&serde_json::to_string_pretty(&value).unwrap());
-        text.push('\n');
-    }
+    let Some(error) = error else {
+        text.push_str("--- replay\n");
+        let answer = LLMResponse::from_events(events.iter().cloned()).expect("a successful stream has an end");
+        for message in replay(request, answer) {
+            text.push_str(&message.to_string());
+            text.push('\n');
+        }
+        return text;
+    };
+    let mut value = serde_json::to_value(error).unwrap();
+    let object = value.as_object_mut().unwrap();
+    object.insert("retry".to_owned(), format!("{:?}", error.retry_class()).into());
+    let http = object.remove("http").is_some_and(|http| http["status"] == 200);
+    assert!(http, "a failure in a stream carries the observed response");
+    text.push_str("--- error\n");
+    text.push_str(&serde_json::to_string_pretty(&value).unwrap());
+    text.push('\n');
     text
 }

@@ -8,12 +8,15 @@ use abide_ai::protocols::{anthropic_messages, open_responses, openai_chat, opena
 use abide_ai::route::auth::Auth;
 use abide_ai::route::endpoint::EndpointPatch;
 use abide_ai::route::{ModelSelection, Route, RoutePatch};
+use abide_ai::schema::messages::{Role, ToolResultPart, ToolResultValue};
 use abide_ai::schema::model::Compatibility;
+use abide_ai::schema::options::CachePolicy;
 use abide_ai::testing::scripted::{ScriptedBody, ScriptedExecutor, ScriptedResponse};
 use abide_ai::testing::test_client;
-use abide_ai::{AIError, LLMEvent, LLMRequest, LanguageModel, StreamOptions};
+use abide_ai::{AIError, LLMEvent, LLMRequest, LLMResponse, LanguageModel, Message, Part, RequestPatch, StreamOptions};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
+use serde_json::Value;
 
 /// The folder of the fixtures.
 pub(crate) fn fixtures(suite: &str) -> PathBuf {
@@ -87,6 +90,27 @@ pub(crate) fn feeds(body: &Bytes) -> Vec<(&'static str, ScriptedBody)> {
 /// A request of one user message.
 pub(crate) fn ask(model: LanguageModel) -> LLMRequest {
     let mut input = abide_ai::RequestInput::default();
-    input.messages.push(Arc::new(abide_ai::Message::user("hi")));
+    input.messages.push(Arc::new(Message::user("hi")));
     LLMRequest::make(model, input)
+}
+
+/// The answer, and a result for each of its local calls, as the next request sends them.
+pub(crate) fn replay(request: &LLMRequest, answer: LLMResponse) -> Vec<Value> {
+    let results: Vec<Part> = answer
+        .tool_calls()
+        .into_iter()
+        .filter(|call| !call.is_provider_executed())
+        .map(|call| {
+            let result = ToolResultValue::text("done");
+            Part::ToolResult(ToolResultPart::make(call.id.clone(), call.name.clone(), result))
+        })
+        .collect();
+    let mut messages = request.messages.clone();
+    messages.push(Arc::new(answer.message));
+    messages.push(Arc::new(Message::new(Role::Tool, results)));
+    let cache = Some(CachePolicy::None);
+    let next = request.update(RequestPatch { messages: Some(messages), cache, ..RequestPatch::default() });
+    let prepared = test_client(ScriptedExecutor::scripted([""; 0])).prepare(&next).unwrap();
+    let sent = prepared.body.get("messages").or(prepared.body.get("input")).and_then(Value::as_array).unwrap();
+    sent.iter().skip(request.messages.len()).cloned().collect()
 }

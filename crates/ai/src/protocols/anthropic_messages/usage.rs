@@ -10,7 +10,10 @@ const COUNTERS: [&str; 4] = ["input_tokens", "output_tokens", "cache_read_input_
 /// Lays a later usage object over an earlier one: objects merge, `null` says nothing, and a report
 /// of zeros only never replaces counters.
 pub(super) fn merge_usage(merged: &mut JsonObject, later: JsonObject) {
-    if is_all_zero(&later) && !is_all_zero(merged) {
+    if counters(&later).all(|count| count == 0)
+        && counters(&later).next().is_some()
+        && counters(merged).any(|count| count > 0)
+    {
         return;
     }
     merge(merged, later);
@@ -28,8 +31,8 @@ fn merge(merged: &mut JsonObject, later: JsonObject) {
     }
 }
 
-fn is_all_zero(usage: &JsonObject) -> bool {
-    COUNTERS.iter().filter_map(|name| token_count(usage.get(*name))).all(|count| count == 0)
+fn counters(usage: &JsonObject) -> impl Iterator<Item = u64> {
+    COUNTERS.iter().filter_map(|name| token_count(usage.get(*name)))
 }
 
 /// The counters of a merged usage object; none when the provider said nothing.

@@ -1,6 +1,8 @@
 //! Cases that come as rows: HTTP failures, counters, tool schemas.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::sync::Arc;
 use std::time::Instant;
 
 use abide_ai::protocols::utils::tool_schema::{Projection, project};
@@ -8,7 +10,7 @@ use abide_ai::schema::JsonObject;
 use abide_ai::schema::model::{Compatibility, ToolSchemaKind};
 use abide_ai::testing::scripted::{ScriptedBody, ScriptedExecutor, ScriptedResponse, sse_events, sse_named};
 use abide_ai::testing::{TestHost, test_client};
-use abide_ai::{LLMEvent, LlmClient, RetryClass, StreamOptions};
+use abide_ai::{LLMEvent, LlmClient, RequestPatch, RetryClass, StreamOptions, ToolDefinition};
 use chrono::{DateTime, Utc};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
@@ -32,12 +34,15 @@ async fn http_errors() {
             response.headers.set(name, value.as_str().unwrap());
         }
         let status = response.status;
-        let request = ask(model("openai-chat", "m-test", Compatibility::default()));
-        let client = test_client(ScriptedExecutor::fixed(response));
-        let error = client.generate(&request, StreamOptions::default()).await.unwrap_err();
-        let found = (kind(&error), error.retry_class() != RetryClass::Never);
-        assert_eq!(found, (row["kind"].as_str().unwrap(), row["retryable"].as_bool().unwrap()), "{row}: {error:?}");
-        assert_eq!((error.body(), error.http().map(|http| http.status)), (Some(body.as_str()), Some(status)));
+        for protocol in ["openai-chat", "anthropic-messages", "openai-responses"] {
+            let request = ask(model(protocol, "m-test", Compatibility::default()));
+            let client = test_client(ScriptedExecutor::fixed(response.clone()));
+            let error = client.generate(&request, StreamOptions::default()).await.unwrap_err();
+            let found = (kind(&error), error.retry_class() != RetryClass::Never);
+            let wanted = (row["kind"].as_str().unwrap(), row["retryable"].as_bool().unwrap());
+            assert_eq!(found, wanted, "{protocol}: {row}: {error:?}");
+            assert_eq!((error.body(), error.http().map(|http| http.status)), (Some(body.as_str()), Some(status)));
+        }
     }
 }
 
@@ -49,8 +54,8 @@ async fn retry_after() {
         for (name, value) in headers {
             response.headers.set(name, *value);
         }
-        let http = std::sync::Arc::new(ScriptedExecutor::fixed(response));
-        let client = LlmClient::new(http).with_host(std::sync::Arc::new(TestHost::default().at(now)));
+        let http = Arc::new(ScriptedExecutor::fixed(response));
+        let client = LlmClient::new(http).with_host(Arc::new(TestHost::default().at(now)));
         let request = ask(model("openai-chat", "m-test", Compatibility::default()));
         let error = client.generate(&request, StreamOptions::default()).await.unwrap_err();
         assert_eq!(error.retry_after_ms(), wanted, "{headers:?}");
@@ -107,6 +112,7 @@ fn usage() {
                 json!({ "type": "message_delta", "delta": { "stop_reason": "end_turn" } }),
                 json!({ "type": "message_stop" }),
             ]),
+            "openai-responses" => sse_named([json!({ "type": "response.completed", "response": { "usage": raw } })]),
             other => panic!("no stream for {other}"),
         };
         let request = ask(model(protocol, "m-test", Compatibility::default()));
@@ -236,4 +242,36 @@ async fn one_attempt_only() {
     assert_eq!((error.message(), error.retry_class()), ("busy", RetryClass::Safe));
     assert!(stream.next().await.is_none(), "a stream ends after an error");
     assert_eq!(executor.requests().len(), 1);
+}
+
+#[test]
+fn property_names() {
+    let case: Value =
+        serde_json::from_str(&fs::read_to_string(fixtures("cases").join("property-names.json")).unwrap()).unwrap();
+    let mut request = ask(model("anthropic-messages", "m-test", Compatibility::default()));
+    let tool = Arc::new(ToolDefinition::make("query", "Asks.", case["input"].clone()));
+    request = request.update(RequestPatch { tools: Some(vec![tool]), ..RequestPatch::default() });
+    let body = test_client(ScriptedExecutor::scripted([""; 0])).prepare(&request).unwrap().body;
+    let schema = &body["tools"][0]["input_schema"];
+    let sent: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
+    let original: Vec<&String> = case["input"]["properties"].as_object().unwrap().keys().collect();
+    for key in &sent {
+        assert!((1..=64).contains(&key.len()), "{key}");
+        assert!(key.chars().all(|char| char.is_ascii_alphanumeric() || "_.-".contains(char)), "{key}");
+    }
+    assert_eq!(sent.iter().collect::<BTreeSet<_>>().len(), original.len(), "two keys never map to one");
+    assert_eq!(schema["required"], json!([sent[0]]));
+
+    // The call that comes back has the original keys again.
+    let arguments: Value = sent.iter().map(|key| ((*key).clone(), json!(1))).collect::<JsonObject>().into();
+    let stream = sse_named([
+        json!({ "type": "content_block_start", "index": 0, "content_block": { "type": "tool_use", "id": "t1", "name": "query" } }),
+        json!({ "type": "content_block_delta", "index": 0, "delta": { "type": "input_json_delta", "partial_json": arguments.to_string() } }),
+        json!({ "type": "content_block_stop", "index": 0 }),
+        json!({ "type": "message_delta", "delta": { "stop_reason": "tool_use" } }),
+        json!({ "type": "message_stop" }),
+    ]);
+    let (events, _) = run(&request, ScriptedBody::bytes(stream));
+    let call = events.iter().find_map(LLMEvent::as_tool_call).expect("a call");
+    assert_eq!(call.input.as_object().unwrap().keys().collect::<Vec<_>>(), original);
 }

@@ -1,4 +1,4 @@
-//! Streams of the Chat protocol. A case says how the bytes arrive and what a user must see; the outcome
+//! Streams, of the Chat protocol unless a case names another. A case says how the bytes arrive and what a user must see; the outcome
 //! is the same for every way of handing them over.
 
 use std::collections::BTreeSet;
@@ -29,7 +29,8 @@ async fn streams() {
 async fn check(path: &Path) {
     let case: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     let what = case["what"].as_str().unwrap();
-    let mut request = ask(model("openai-chat", "m-test", Compatibility::default()));
+    let protocol = case["protocol"].as_str().unwrap_or("openai-chat");
+    let mut request = ask(model(protocol, "m-test", Compatibility::default()));
     if let Some(limit) = case["settings"]["idle_limit_ms"].as_u64() {
         let timeout = Some(Timeout::After(Duration::from_millis(limit)));
         let http = HttpOptions { chunk_timeout: timeout, header_timeout: timeout, ..HttpOptions::default() };
@@ -152,6 +153,11 @@ fn mismatch(expect: &Value, events: &[LLMEvent], error: Option<&AIError>) -> Str
         differ("unfinished", json!(is_named), &json!(true));
     }
     let terminals = events.iter().filter(|event| event.is_terminal()).count();
+    if let Some(answer) = LLMResponse::complete(&state).filter(|_| !expect["replay"].is_null()) {
+        let sent =
+            crate::support::replay(&ask(model("anthropic-messages", "m-test", Compatibility::default())), answer);
+        differ("replay", sent[0]["content"].clone(), &expect["replay"]);
+    }
     let wanted = &expect["error"];
     differ("number of terminal events", json!(terminals), &json!(usize::from(wanted.is_null())));
     let reason = state.finish.as_ref().map(|finish| json!(finish.normalized));
