@@ -13,6 +13,7 @@ mod writer;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use abide_schema::event::StoredEvent;
 use abide_schema::live::LiveEvent;
@@ -57,12 +58,20 @@ pub struct StoreOptions {
     pub world: World,
     /// Connections that read at once.
     pub max_readers: usize,
+    /// How long to wait for another process's write.
+    pub lock_timeout: Duration,
 }
 
 impl StoreOptions {
     /// Makes the usual options.
     pub fn new(data_dir: impl Into<PathBuf>, world: World) -> Self {
-        Self { data_dir: data_dir.into(), durability: DurabilityLevel::default(), world, max_readers: 3 }
+        Self {
+            data_dir: data_dir.into(),
+            durability: DurabilityLevel::default(),
+            world,
+            max_readers: 3,
+            lock_timeout: Duration::from_secs(5),
+        }
     }
 }
 
@@ -87,12 +96,12 @@ impl SqliteStore {
     ///
     /// # Errors
     /// [`StoreError::NewerVersion`] for a database of a newer abide, [`StoreError::Disk`] when the directory cannot be
-    /// written, [`StoreError::Locked`] when another process holds the database for more than five seconds or
+    /// written, [`StoreError::Locked`] when another process holds the database for longer than the timeout or
     /// migrates it for more than thirty, [`StoreError::Corrupt`] when the file is damaged.
     pub fn open(options: StoreOptions) -> Result<Self, StoreError> {
-        let StoreOptions { data_dir, durability, world, max_readers } = options;
+        let StoreOptions { data_dir, durability, world, max_readers, lock_timeout } = options;
         let path = data_dir.join(FILE);
-        let conn = migrate::open_writer(&path)?;
+        let conn = migrate::open_writer(&path, lock_timeout)?;
         let owner = Arc::new(Owner::register(&data_dir, world.owner_id())?);
         let shared = Arc::new(Shared::new());
         let writer = Writer::start(conn, &path, durability, world.clone(), Arc::clone(&shared))?;
@@ -449,3 +458,6 @@ impl ValueStore for SqliteStore {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,6 @@ mod operational;
 mod projections;
 mod property;
 mod replay;
-mod sqlite;
 mod tails;
 
 use std::sync::Arc;
@@ -19,7 +18,6 @@ use super::{DurabilityLevel, MemoryStore, SqliteStore, Store, StoreOptions};
 use crate::world::{Clock, Entropy, World};
 
 /// A clock that moves one millisecond at each look, and numbers instead of randomness.
-#[derive(Default)]
 struct Steps {
     time: AtomicI64,
     number: AtomicU64,
@@ -38,7 +36,12 @@ impl Entropy for Steps {
 }
 
 fn world() -> World {
-    let steps = Arc::new(Steps::default());
+    world_of(0)
+}
+
+/// The world of the `process`-th process.
+fn world_of(process: u64) -> World {
+    let steps = Arc::new(Steps { time: AtomicI64::new(0), number: AtomicU64::new(process << 32) });
     World::new(Arc::<Steps>::clone(&steps), steps, std::collections::BTreeMap::new())
 }
 
@@ -58,15 +61,17 @@ impl Disk for MemoryDisk {
 struct SqliteDisk {
     directory: tempfile::TempDir,
     durability: DurabilityLevel,
+    n_processes: AtomicU64,
 }
 
 impl SqliteDisk {
     fn new(durability: DurabilityLevel) -> Self {
-        Self { directory: tempfile::tempdir().unwrap(), durability }
+        Self { directory: tempfile::tempdir().unwrap(), durability, n_processes: AtomicU64::new(0) }
     }
 
     fn open_sqlite(&self) -> SqliteStore {
-        let mut options = StoreOptions::new(self.directory.path().join("data"), world());
+        let world = world_of(self.n_processes.fetch_add(1, Ordering::Relaxed));
+        let mut options = StoreOptions::new(self.directory.path().join("data"), world);
         options.durability = self.durability;
         SqliteStore::open(options).unwrap()
     }

@@ -559,6 +559,7 @@ pub struct Draft {
 
 /// Where a mutation stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum MutationState {
     /// Intent is durable, nothing is changed.
     Planned,
@@ -597,6 +598,7 @@ pub struct Mutation {
 
 /// What happens to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum FileOp {
     /// It must not exist and is made.
     Create,

@@ -126,12 +126,22 @@ impl Disk {
         page
     }
 
-    /// Folds a session's projections anew from its log.
+    /// Folds a session's projections anew from its log, apart from other sessions' rows: the log is no function of
+    /// them.
     pub(super) fn refold(&mut self, session: &SessionId) -> Result<(), String> {
+        let mut folded = MemoryRows::default();
+        for event in self.log(session) {
+            apply(&mut folded, event)
+                .map_err(|error| format!("event {} of session {session} cannot be projected: {error}", event.seq))?;
+        }
         let Ok(()) = self.rows.delete_session(session);
-        let Self { logs, rows, .. } = self;
-        for event in logs.get(session).map(|log| log.events.as_slice()).unwrap_or_default() {
-            apply(rows, event).map_err(|error| format!("event {} of session {session}: {error}", event.seq))?;
+        if let Some(info) = folded.get_session(session) {
+            self.rows.load(
+                info.clone(),
+                folded.messages(session).cloned(),
+                folded.inputs(session).into_iter().cloned(),
+                folded.get_context(session).cloned(),
+            );
         }
         Ok(())
     }

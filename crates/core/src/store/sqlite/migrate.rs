@@ -22,11 +22,11 @@ pub(super) fn newest() -> u32 {
 }
 
 /// Opens the database for the writer, migrated.
-pub(super) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
+pub(super) fn open_writer(path: &Path, lock_timeout: Duration) -> Result<Connection, StoreError> {
     if let Some(directory) = path.parent() {
         make_directory(directory)?;
     }
-    let mut conn = connect(path)?;
+    let mut conn = connect(path, lock_timeout)?;
     if version(&conn, path)? == newest() {
         return Ok(conn);
     }
@@ -83,11 +83,11 @@ pub(super) fn make_directory(path: &Path) -> Result<(), StoreError> {
     builder.create(path).map_err(|error| StoreError::Disk(format!("{}: {error}", path.display())))
 }
 
-fn connect(path: &Path) -> Result<Connection, StoreError> {
+fn connect(path: &Path, lock_timeout: Duration) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags).map_err(|error| named(path, error))?;
     conn.set_prepared_statement_cache_capacity(256);
-    conn.busy_timeout(Duration::from_secs(5))?;
+    conn.busy_timeout(lock_timeout)?;
     // Commits do not wait for the disk here; the writer syncs the log itself, once for all that ask (see `writer`).
     conn.execute_batch(
         "PRAGMA foreign_keys=ON; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-8000; PRAGMA temp_store=MEMORY;",

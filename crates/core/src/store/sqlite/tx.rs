@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use abide_schema::event::StoredEvent;
 use abide_schema::message::ItemKind;
-use abide_schema::project::{ProjectError, Rows as _, apply};
+use abide_schema::project::{MemoryRows, ProjectError, Rows as _, apply};
 use abide_schema::session::SessionInfo;
 use abide_schema::{EventId, MessageId, MutationId, Seq, SessionId};
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
@@ -116,24 +116,35 @@ impl SqliteTx<'_> {
     }
 
     /// Deletes and rebuilds the projections of a session.
+    ///
+    /// The log is folded apart from other sessions' rows, of which it is no function: a message that a revert removed
+    /// here may have lent its id to another session since.
     pub(super) fn rebuild(&mut self, session: &SessionId) -> Result<()> {
         let Some(key) = self.key(session)? else { return Ok(()) };
-        self.run("DELETE FROM session WHERE key = ?1", [key])?;
-        let conn = self.conn;
-        let sql = select!(event "FROM event e WHERE e.aggregate = ?1 ORDER BY e.seq");
-        let mut statement = conn.prepare_cached(sql)?;
+        let mut folded = MemoryRows::default();
+        let mut statement =
+            self.conn.prepare_cached(select!(event "FROM event e WHERE e.aggregate = ?1 ORDER BY e.seq"))?;
         let mut rows = statement.query([key])?;
         while let Some(row) = rows.next()? {
             let Some(event) = codec::event(row)? else { continue };
-            self.project(&event).map_err(|error| {
+            apply(&mut folded, &event).map_err(|error| {
+                let name = event.data.def().name;
                 StoreError::Corrupt(format!(
-                    "event {} ({}) of session {session} cannot be projected: {error}",
-                    event.seq,
-                    event.data.def().name
+                    "event {} ({name}) of session {session} cannot be projected: {error}",
+                    event.seq
                 ))
             })?;
         }
-        Ok(())
+        self.run("DELETE FROM session WHERE key = ?1", [key])?;
+        let Some(info) = folded.get_session(session) else { return Ok(()) };
+        self.put_session(info)?;
+        for message in folded.messages(session) {
+            self.insert_message(message)?;
+        }
+        for input in folded.inputs(session) {
+            self.insert_input(input)?;
+        }
+        self.put_context(session, folded.get_context(session))
     }
 
     pub(super) fn put_attempt(&mut self, attempt: &StepAttempt) -> Result<()> {

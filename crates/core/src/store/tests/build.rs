@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use abide_schema::error::{ErrorCode, SessionError};
-use abide_schema::event::{
-    self, BaselineReason, CompactionReason, EventData, InboxItem, InboxKind, InterruptReason, StoredEvent,
-};
+use abide_schema::event::{self, CompactionReason, EventData, InboxItem, InboxKind, StoredEvent};
 use abide_schema::location::LocationRef;
 use abide_schema::message::{CallProvider, Finish};
 use abide_schema::model::{CacheTokens, ModelRef, Tokens};
@@ -182,10 +180,6 @@ pub(super) fn execution_succeeded(session: &SessionId) -> event::ExecutionSuccee
     event::ExecutionSucceeded { timestamp: Timestamp(11), session_id: session.clone() }
 }
 
-pub(super) fn execution_interrupted(session: &SessionId) -> event::ExecutionInterrupted {
-    event::ExecutionInterrupted { timestamp: Timestamp(11), session_id: session.clone(), reason: InterruptReason::User }
-}
-
 pub(super) fn compaction_started(session: &SessionId, id: &str) -> event::CompactionStarted {
     event::CompactionStarted {
         timestamp: Timestamp(12),
@@ -207,16 +201,6 @@ pub(super) fn compaction_ended(session: &SessionId, id: &str) -> event::Compacti
         model: None,
         cost: Some(0.1),
         tokens: None,
-    }
-}
-
-pub(super) fn baselined(session: &SessionId, values: &[(&str, &str)]) -> event::ContextBaselined {
-    event::ContextBaselined {
-        timestamp: Timestamp(4),
-        session_id: session.clone(),
-        baseline: abide_schema::json::sha256_hex(b"base"),
-        values: values.iter().map(|(key, hash)| ((*key).to_owned(), (*hash).to_owned())).collect(),
-        reason: BaselineReason::Initial,
     }
 }
 
