@@ -128,4 +128,6 @@ impl Config {
 }
 
 #[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
 mod tests;

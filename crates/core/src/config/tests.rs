@@ -1,79 +1,24 @@
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use abide_schema::config::{DiagnosticKind, Severity};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
+use super::testing::Tree;
 use super::*;
 use crate::world::World;
 
-/// A home and a project on disk.
-struct Tree {
-    root: TempDir,
-    environment: BTreeMap<String, String>,
-}
-
-impl Tree {
-    fn new(files: &[(&str, &str)]) -> Self {
-        let root = tempfile::tempdir().unwrap();
-        let environment =
-            [("ABIDE_TEST_HOME", "home"), ("ABIDE_TEST_MANAGED_CONFIG_DIR", "managed"), ("TMPDIR", "tmp")]
-                .into_iter()
-                .map(|(name, path)| (name.to_owned(), root.path().join(path).display().to_string()))
-                .collect();
-        let tree = Self { root, environment };
-        fs::create_dir_all(tree.path("home")).unwrap();
-        fs::create_dir_all(tree.path("project")).unwrap();
-        for (path, content) in files {
-            tree.write(path, content);
-        }
-        tree
-    }
-
-    fn with(mut self, name: &str, value: &str) -> Self {
-        self.environment.insert(name.to_owned(), value.replace("ROOT", &self.root.path().display().to_string()));
-        self
-    }
-
-    fn path(&self, path: &str) -> PathBuf {
-        self.root.path().join(path)
-    }
-
-    fn write(&self, path: &str, content: &str) {
-        let path = self.path(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-    }
-
-    fn load(&self, location: &str, worktree: Option<&str>) -> Config {
-        let world = World::real().with_environment(self.environment.clone());
-        let directories = Directories::new(&world).unwrap();
-        let worktree = worktree.map(|path| self.path(path));
-        load(&LoadOptions {
-            world: &world,
-            directories: &directories,
-            location: &self.path(location),
-            worktree: worktree.as_deref(),
+/// The findings as `severity kind place`.
+fn findings(config: &Config) -> Vec<String> {
+    config
+        .diagnostics
+        .iter()
+        .map(|found| {
+            let place = found.pointer.clone().or_else(|| found.line.map(|line| format!("line {line}")));
+            format!("{:?} {:?} {}", found.severity, found.kind, place.unwrap_or_default())
         })
-    }
-
-    fn load_project(&self) -> Config {
-        self.load("project", Some("project"))
-    }
-
-    /// The findings as `kind pointer-or-line`.
-    fn findings(&self, config: &Config) -> Vec<String> {
-        config
-            .diagnostics
-            .iter()
-            .map(|found| {
-                let place = found.pointer.clone().or_else(|| found.line.map(|line| format!("line {line}")));
-                format!("{:?} {:?} {}", found.severity, found.kind, place.unwrap_or_default())
-            })
-            .collect()
-    }
+        .collect()
 }
 
 fn usernames(config: &Config) -> Vec<&str> {
@@ -123,7 +68,7 @@ fn documents_count_in_the_order_of_their_sources() {
             "F managed",
         ]
     );
-    assert_eq!(tree.findings(&config), Vec::<String>::new());
+    assert_eq!(findings(&config), Vec::<String>::new());
 }
 
 #[test]
@@ -187,7 +132,7 @@ fn an_own_variable_hides_its_alias_even_when_empty() {
 fn check_findings(content: &str, expect: &[&str]) -> Config {
     let tree = Tree::new(&[("project/abide.json", content)]);
     let config = tree.load_project();
-    assert_eq!(tree.findings(&config), expect);
+    assert_eq!(findings(&config), expect);
     config
 }
 
@@ -215,7 +160,7 @@ fn a_broken_file_is_named_with_its_place_and_only_it_is_left_out() {
     assert_eq!((found.severity, found.kind), (Severity::Error, DiagnosticKind::Syntax));
     assert_eq!((found.line, found.column), (Some(4), Some(20)));
     assert_eq!(
-        found.to_string().replace(&tree.root.path().display().to_string(), "ROOT"),
+        found.to_string().replace(&tree.root(), "ROOT"),
         "ROOT/project/abide.jsonc:4:20: the file is not JSON: expected colon after the string or word in object \
          property in \"\\\"x\\\": { \\\"model\\\" \\\"c/d\\\" }\"; mend this line; until then nothing of the file is used"
     );
@@ -232,7 +177,7 @@ fn what_is_not_an_object_or_not_text_is_rejected() {
     fs::create_dir(tree.path("project/abide.jsonc")).unwrap();
     fs::write(tree.path("project/opencode.json"), vec![b' '; 2 << 20]).unwrap();
     let config = tree.load_project();
-    assert_eq!(tree.findings(&config), ["Error Io ", "Error Syntax ", "Error Io "]);
+    assert_eq!(findings(&config), ["Error Io ", "Error Syntax ", "Error Io "]);
 }
 
 #[test]
@@ -304,7 +249,7 @@ fn variables_and_files_are_filled_in() {
     assert_eq!(usernames(&config), ["n-a\"b\\c"]);
     assert_eq!(config.documents[0].info.shell.as_deref(), Some("two\nlines \"{env:NAME}\""));
     assert_eq!(config.documents[0].info.instructions, ["home", "home", ""]);
-    assert_eq!(tree.findings(&config), ["Warning Substitution line 4", "Warning Unknown /wrong"]);
+    assert_eq!(findings(&config), ["Warning Substitution line 4", "Warning Unknown /wrong"]);
     // Columns are those of the file, not of the text with the inserted parts.
     let column = content.lines().nth(3).unwrap().find("\"wrong\"").unwrap() + 1;
     assert_eq!((config.diagnostics[1].line, config.diagnostics[1].column), (Some(4), Some(column)));
@@ -646,7 +591,7 @@ fn markdown_agents_and_commands_count_after_the_documents_of_their_directory() {
         })
     );
     assert_eq!(agents.keys().filter(|id| ["broken", "wrong"].contains(&id.as_str())).count(), 0);
-    assert_eq!(tree.findings(&config), ["Error Invalid ", "Error Invalid /agents/wrong/mode"]);
+    assert_eq!(findings(&config), ["Error Invalid ", "Error Invalid /agents/wrong/mode"]);
     assert_eq!(
         serde_json::to_value(&config.commands()["fix/it"]).unwrap(),
         json!({ "template": "Fix $1", "description": "Fixes", "agent": "x", "subtask": true })
@@ -730,7 +675,7 @@ fn each_effective_value_knows_its_document_and_hides_secrets() {
         .effective()
         .iter()
         .map(|entry| {
-            let file = entry.origin.path.as_ref().unwrap().strip_prefix(tree.root.path()).unwrap().display();
+            let file = entry.origin.path.as_ref().unwrap().strip_prefix(tree.path("")).unwrap().display();
             let (line, column) = entry.place.unwrap();
             format!("{} = {} ({file}:{line}:{column})", entry.pointer, entry.value)
         })

@@ -265,3 +265,11 @@ impl PermissionRules for Rules {
         })
     }
 }
+
+#[cfg(test)]
+impl Services {
+    /// Makes the next opening look at the files.
+    pub(super) fn forget_check(&self) {
+        self.checked.store(0, Ordering::Relaxed);
+    }
+}
