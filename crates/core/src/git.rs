@@ -17,7 +17,7 @@ const MAX_OUTPUT: u64 = 256 << 20;
 const MAX_ERROR: u64 = 16 << 10;
 
 /// Options of every run: the user's settings must not change bytes, start helpers or translate messages.
-const OPTIONS: [&str; 13] = [
+const OPTIONS: [&str; 12] = [
     "--no-optional-locks",
     "--no-pager",
     "-c",
@@ -30,7 +30,6 @@ const OPTIONS: [&str; 13] = [
     "core.symlinks=true",
     "-c",
     "core.quotepath=false",
-    "--literal-pathspecs",
 ];
 
 /// Why a run of git gave nothing.

@@ -221,7 +221,9 @@ impl Snapshots {
                 // An index that cannot be used, for example one that depends on files of the source: begin anew.
                 tracing::debug!(%error, "snapshot index is made anew");
                 let index = inner.directory.join("index");
-                tokio::fs::remove_file(&index).await.map_err(|source| SnapshotError::Io { path: index, source })?;
+                if tokio::fs::remove_file(&index).await.is_err() {
+                    return Err(error);
+                }
                 shared.tree = None;
                 self.changes().await?
             }
@@ -322,15 +324,20 @@ impl Snapshots {
     /// Asks the user's repository which of the paths it ignores.
     async fn ignored(&self, paths: &[Vec<u8>]) -> Result<HashSet<Vec<u8>>, SnapshotError> {
         let inner = &self.inner;
+        // With `./` in front no name is taken for a pattern.
+        let named: Vec<Vec<u8>> = paths.iter().map(|path| [b"./", path.as_slice()].concat()).collect();
         let run = Run {
-            input: Some(joined(paths)),
+            input: Some(joined(&named)),
             limit: LIMIT,
             ..Run::new(&inner.worktree, &["check-ignore", "--no-index", "--stdin", "-z"])
         };
         let failed = |source| SnapshotError::Git { operation: Operation::Capture, source };
         match inner.git.run_any(run).await.map_err(failed)? {
             // 1: none of them.
-            (0 | 1, output, _) => Ok(split(&output).into_iter().collect()),
+            (0 | 1, output, _) => Ok(split(&output)
+                .into_iter()
+                .map(|path| path.strip_prefix(b"./").map(<[u8]>::to_vec).unwrap_or(path))
+                .collect()),
             (status, _, stderr) => Err(failed(GitError::Failed { command: "check-ignore".to_owned(), status, stderr })),
         }
     }
@@ -502,6 +509,7 @@ impl Snapshots {
         let inner = &self.inner;
         Run {
             repository: Some((&inner.directory, &inner.worktree)),
+            variables: &[("GIT_LITERAL_PATHSPECS", "1")],
             limit: LIMIT,
             ..Run::new(&inner.worktree, arguments)
         }
