@@ -24,7 +24,7 @@ const DEFAULT_AGENT: &str = "build";
 /// The agents of a location, in the order in which they were defined. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Agents {
-    list: Arc<Vec<Arc<AgentInfo>>>,
+    list: Arc<[Arc<AgentInfo>]>,
     default: Option<Arc<AgentInfo>>,
 }
 
@@ -56,7 +56,7 @@ impl Agents {
             add(agent, Some(own));
         }
         let default = pick_default(config, &list, diagnostics);
-        Self { list: Arc::new(list), default }
+        Self { list: list.into(), default }
     }
 
     /// Returns all agents, hidden ones included.

@@ -114,7 +114,7 @@ pub struct Catalog {
     /// The configured model.
     configured: Option<ModelRef>,
     /// Providers that a policy hides.
-    denied: Arc<Vec<ProviderId>>,
+    denied: Arc<[ProviderId]>,
 }
 
 impl Catalog {

@@ -104,9 +104,9 @@ enum Value {
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
     /// Active first, then newest first.
-    stored: Arc<Vec<Stored>>,
+    stored: Arc<[Stored]>,
     /// Given by the environment for this process, never stored.
-    given: Arc<Vec<(IntegrationId, Secret)>>,
+    given: Arc<[(IntegrationId, Secret)]>,
 }
 
 impl Credentials {
@@ -138,13 +138,13 @@ impl Credentials {
 pub struct CredentialStore {
     path: PathBuf,
     world: World,
-    given: Arc<Vec<(IntegrationId, Secret)>>,
+    given: Arc<[(IntegrationId, Secret)]>,
 }
 
 impl CredentialStore {
     /// Names the file; nothing is read or created.
     pub fn new(world: &World, directories: &Directories) -> Self {
-        Self { path: directories.data.join("credentials.json"), world: world.clone(), given: Arc::new(given(world)) }
+        Self { path: directories.data.join("credentials.json"), world: world.clone(), given: given(world).into() }
     }
 
     /// Returns the file.
@@ -164,7 +164,7 @@ impl CredentialStore {
         let document = joined(&self.path, spawn_blocking(move || read(&path))).await?;
         let mut stored = document.credentials;
         stored.sort_by(|a, b| b.active.cmp(&a.active).then(b.created.cmp(&a.created)));
-        Ok(Credentials { stored: Arc::new(stored), given: Arc::clone(&self.given) })
+        Ok(Credentials { stored: stored.into(), given: Arc::clone(&self.given) })
     }
 
     /// Stores a key, which becomes the active one of its integration. Without label it is called `Default`, with a
@@ -342,10 +342,13 @@ fn lock(path: &Path) -> Result<File, CredentialError> {
 
 fn free_label(all: &[Stored], integration: &IntegrationId) -> String {
     let taken = |label: &str| all.iter().any(|stored| stored.integration == *integration && stored.label == label);
-    if !taken("Default") {
-        return "Default".to_owned();
+    let mut label = "Default".to_owned();
+    let mut number = 1;
+    while taken(&label) {
+        number += 1;
+        label = format!("Default {number}");
     }
-    (2..).map(|number| format!("Default {number}")).find(|label| !taken(label)).unwrap_or_default()
+    label
 }
 
 /// Keys of `ABIDE_AUTH_CONTENT`: `{provider: {type: "api", key}}`.

@@ -44,7 +44,7 @@ pub use error::LocationError;
 pub use state::LocationState;
 
 /// How long a location that nobody uses is kept.
-const KEEP_UNUSED: Duration = Duration::from_secs(60 * 60);
+const KEEP_UNUSED: Duration = Duration::from_hours(1);
 /// How many locations may be kept before unused ones are looked for.
 const MANY: usize = 64;
 
@@ -108,8 +108,11 @@ struct Inner {
     options: LocationsOptions,
     git: Git,
     open: Mutex<HashMap<LocationRef, Slot>>,
-    shared: Mutex<HashMap<(PathBuf, Option<WorkspaceId>), Arc<OnceCell<Arc<Services>>>>>,
+    shared: Mutex<HashMap<ServicesKey, Arc<OnceCell<Arc<Services>>>>>,
 }
+
+/// The real directory and the workspace.
+type ServicesKey = (PathBuf, Option<WorkspaceId>);
 
 struct Slot {
     location: Arc<Location>,

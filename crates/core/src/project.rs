@@ -48,7 +48,7 @@ pub struct Repository {
 impl Repository {
     /// Finds the repository that a directory lies in. Blocks for a few system calls.
     pub fn find(directory: &Path) -> Option<Self> {
-        directory.ancestors().find_map(|worktree| Self::at(worktree))
+        directory.ancestors().find_map(Self::at)
     }
 
     fn at(worktree: &Path) -> Option<Self> {

@@ -25,7 +25,7 @@ const MAX_UNTRACKED_BYTES: u64 = 2 << 20;
 const MAX_UNTRACKED_FILES: usize = 10_000;
 const MAX_UNTRACKED_TOTAL: u64 = 64 << 20;
 /// How long one run of git may take.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// What was done when something failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -44,7 +44,7 @@ impl Catalog {
             }
         }
         report(config, &providers, diagnostics);
-        Self { providers: Arc::new(providers), configured: config.model().cloned(), denied: Arc::new(denied) }
+        Self { providers: Arc::new(providers), configured: config.model().cloned(), denied: denied.into() }
     }
 }
 

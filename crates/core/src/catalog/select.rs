@@ -114,7 +114,7 @@ fn no_model(keyed: &[ProviderId]) -> String {
                     says which files count)"
         .to_owned();
     if let Some(provider) = keyed.first() {
-        text.push_str(&format!(". There is a key for {provider}: name one of its models, {provider}/MODEL"));
+        text = format!("{text}. There is a key for {provider}: name one of its models, {provider}/MODEL");
     }
     text
 }

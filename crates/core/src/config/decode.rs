@@ -197,7 +197,7 @@ where
                     kept.insert(name, Value::Object(object));
                 }
             }
-            other => {
+            other @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
                 let message = format!("expected an object, got {}", shown(&other));
                 report.add(Severity::Error, DiagnosticKind::Invalid, &child, message);
             }

@@ -203,18 +203,15 @@ impl Loader<'_> {
         let home = &self.options.directories.home;
         let mut reader = Reader { world: self.options.world, home, files: &mut self.files };
         let (value, mut report) = parse_document(bytes, path.map(Path::to_owned), &origin.base, &mut reader);
-        match value {
-            Some(mut value) => {
-                v1::convert(&mut value, home, &mut report);
-                let (info, value) = decode(value, &mut report);
-                self.config.diagnostics.extend(report.take_found());
-                self.config.documents.push(Document::new(origin, info, value, report));
-            }
-            None => {
-                self.config.diagnostics.extend(report.take_found());
-                self.config.rejected.push(path.unwrap_or(Path::new("ABIDE_CONFIG_CONTENT")).to_owned());
-            }
-        }
+        let Some(mut value) = value else {
+            self.config.diagnostics.extend(report.take_found());
+            self.config.rejected.push(path.unwrap_or(Path::new("ABIDE_CONFIG_CONTENT")).to_owned());
+            return;
+        };
+        v1::convert(&mut value, home, &mut report);
+        let (info, value) = decode(value, &mut report);
+        self.config.diagnostics.extend(report.take_found());
+        self.config.documents.push(Document::new(origin, info, value, report));
     }
 
     /// Reads the agents and commands of a configuration directory.

@@ -226,24 +226,21 @@ impl Converter<'_, '_> {
         let pointer = join(&join("", record), name);
         let entries = self.object.entry(record.to_owned()).or_insert_with(|| json!({}));
         let Value::Object(entries) = entries else { return };
-        match entries.get_mut(name) {
-            Some(Value::Object(there)) => {
-                for (key, value) in converted {
-                    if there.contains_key(&key) && !is_over_converted {
-                        let message = format!("{key:?} of {name:?} is set in both forms; {record:?} counts");
-                        self.report.push(
-                            Diagnostic::new(Severity::Warning, DiagnosticKind::Conflict, message)
-                                .at(join(old, &key))
-                                .hint(format!("keep it under {record:?} alone")),
-                        );
-                    } else {
-                        there.insert(key, value);
-                    }
-                }
-            }
-            Some(_) | None => {
-                self.report.moved(pointer, old);
-                entries.insert(name.to_owned(), Value::Object(converted));
+        let Some(Value::Object(there)) = entries.get_mut(name) else {
+            self.report.moved(pointer, old);
+            entries.insert(name.to_owned(), Value::Object(converted));
+            return;
+        };
+        for (key, value) in converted {
+            if there.contains_key(&key) && !is_over_converted {
+                let message = format!("{key:?} of {name:?} is set in both forms; {record:?} counts");
+                self.report.push(
+                    Diagnostic::new(Severity::Warning, DiagnosticKind::Conflict, message)
+                        .at(join(old, &key))
+                        .hint(format!("keep it under {record:?} alone")),
+                );
+            } else {
+                there.insert(key, value);
             }
         }
     }
@@ -336,10 +333,14 @@ impl Converter<'_, '_> {
         };
         if let Some(Value::Array(ids)) = self.take("enabled_providers") {
             push("deny", &json!("*"));
-            ids.iter().for_each(|id| push("allow", id));
+            for id in &ids {
+                push("allow", id);
+            }
         }
         if let Some(Value::Array(ids)) = self.take("disabled_providers") {
-            ids.iter().for_each(|id| push("deny", id));
+            for id in &ids {
+                push("deny", id);
+            }
         }
         if statements.is_empty() {
             return;

@@ -50,8 +50,11 @@ impl Instructions {
         reader.first_of(&global, None);
         if !flags::is_set(input.world, "DISABLE_PROJECT_CONFIG") {
             for directory in input.walk() {
-                let names = [directory.join("AGENTS.md"), directory.join("CLAUDE.md")];
-                reader.first_of(&names[..if is_claude { 2 } else { 1 }], input.worktree);
+                let mut names = vec![directory.join("AGENTS.md")];
+                if is_claude {
+                    names.push(directory.join("CLAUDE.md"));
+                }
+                reader.first_of(&names, input.worktree);
             }
         }
         reader.configured(input);
@@ -127,14 +130,14 @@ impl Reader<'_> {
             && path.exists()
             && !place.starts_with(real(border))
         {
-            self.warn(path, "leads out of the project and is not read".to_owned());
+            self.warn(path, "leads out of the project and is not read");
             return true;
         }
         let bytes = match self.files.read(path) {
             Ok(None) => return false,
             Ok(Some(bytes)) => bytes,
             Err(error) => {
-                self.warn(path, format!("cannot be read: {error}"));
+                self.warn(path, &format!("cannot be read: {error}"));
                 self.out.is_incomplete = true;
                 return true;
             }
@@ -148,7 +151,7 @@ impl Reader<'_> {
         let room = MAX_FILE.min(MAX_ALL - self.size);
         let mut content = text.get(..floor(text, room)).unwrap_or("").to_owned();
         if content.len() < text.len() {
-            self.warn(path, format!("is longer than {room} bytes; the rest is left out"));
+            self.warn(path, &format!("is longer than {room} bytes; the rest is left out"));
             content.push_str("\n\n[The rest of this file is left out: it is too long.]");
         }
         self.size += content.len().min(MAX_ALL - self.size);
@@ -223,7 +226,7 @@ impl Reader<'_> {
         }
     }
 
-    fn warn(&mut self, path: &Path, what: String) {
+    fn warn(&mut self, path: &Path, what: &str) {
         self.diagnostics.push(
             Diagnostic::new(Severity::Warning, DiagnosticKind::Io, format!("the instruction file {what}"))
                 .in_file(path),

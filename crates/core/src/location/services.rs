@@ -33,7 +33,7 @@ use crate::world::World;
 /// How long what was read counts without looking at the files again.
 const FRESH_FOR: Duration = Duration::from_millis(100);
 /// How long a local server that answered counts as there, and one that did not as away.
-const FOUND_FOR: Duration = Duration::from_secs(60);
+const FOUND_FOR: Duration = Duration::from_mins(1);
 const AWAY_FOR: Duration = Duration::from_secs(3);
 
 /// What belongs to a directory, whatever its spelling.

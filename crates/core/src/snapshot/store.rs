@@ -24,7 +24,7 @@ pub(super) fn prepare(directory: &Path, repository: &Repository) -> io::Result<(
     let mut alternates = format!("{}\n", objects.canonicalize().unwrap_or_else(|_| objects.clone()).display());
     for line in fs::read_to_string(objects.join("info/alternates")).unwrap_or_default().lines() {
         if !line.is_empty() && !line.starts_with('#') {
-            alternates.push_str(&format!("{}\n", objects.join(line).display()));
+            alternates = format!("{alternates}{}\n", objects.join(line).display());
         }
     }
     write_if_other(&directory.join("objects/info/alternates"), alternates.as_bytes())?;

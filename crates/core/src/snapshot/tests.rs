@@ -5,7 +5,7 @@ use super::*;
 use crate::config::testing::Tree;
 
 /// A repository with `a.txt` and `sub/b.txt` committed, and its snapshots for a directory.
-async fn repository(tree: &Tree) {
+fn repository(tree: &Tree) {
     tree.git("project", &["init", "-q"]);
     tree.write("project/a.txt", "one\n");
     tree.write("project/sub/b.txt", "two\n");
@@ -39,7 +39,7 @@ fn git_files(tree: &Tree) -> BTreeMap<PathBuf, Vec<u8>> {
 #[tokio::test]
 async fn changes_between_two_snapshots() {
     let tree = Tree::new(&[]);
-    repository(&tree).await;
+    repository(&tree);
     let snapshots = snapshots(&tree, "project").await;
     let first = snapshots.try_capture().await.unwrap();
     assert_eq!(snapshots.try_capture().await.unwrap(), first);
@@ -81,7 +81,7 @@ async fn changes_between_two_snapshots() {
 #[tokio::test]
 async fn the_users_repository_is_not_touched() {
     let tree = Tree::new(&[]);
-    repository(&tree).await;
+    repository(&tree);
     tree.write("project/staged.txt", "staged\n");
     tree.git("project", &["add", "staged.txt"]);
     tree.write("project/a.txt", "changed\n");
@@ -102,7 +102,7 @@ async fn the_users_repository_is_not_touched() {
 #[tokio::test]
 async fn ignored_large_and_foreign_files_are_left_out() {
     let tree = Tree::new(&[]);
-    repository(&tree).await;
+    repository(&tree);
     tree.write("project/.git/info/exclude", "excluded\n");
     let snapshots = snapshots(&tree, "project").await;
     let first = snapshots.try_capture().await.unwrap();
@@ -120,7 +120,7 @@ async fn ignored_large_and_foreign_files_are_left_out() {
 #[tokio::test]
 async fn a_location_below_the_root_sees_its_own_files() {
     let tree = Tree::new(&[]);
-    repository(&tree).await;
+    repository(&tree);
     let (whole, part) = (snapshots(&tree, "project").await, snapshots(&tree, "project/sub").await);
     let first = part.try_capture().await.unwrap();
     tree.write("project/a.txt", "changed outside\n");
@@ -140,7 +140,7 @@ async fn a_location_below_the_root_sees_its_own_files() {
 async fn what_files_were() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     let tree = Tree::new(&[]);
-    repository(&tree).await;
+    repository(&tree);
     symlink("a.txt", tree.path("project/link")).unwrap();
     symlink(tree.path("home"), tree.path("project/out")).unwrap();
     tree.write("project/run.sh", "#!/bin/sh\r\n");
@@ -170,7 +170,7 @@ async fn what_files_were() {
 #[tokio::test]
 async fn variables_of_a_hook_do_not_lead_elsewhere() {
     let tree = Tree::new(&[]);
-    repository(&tree).await;
+    repository(&tree);
     let before = git_files(&tree);
     let tree = tree.with("GIT_DIR", "ROOT/project/.git").with("GIT_INDEX_FILE", "ROOT/project/.git/index");
     let world = tree.world();
@@ -195,7 +195,7 @@ async fn a_repository_without_commits_and_one_with_conflicts() {
     assert_eq!(taken.files(&first, &second).await.unwrap(), ["y"]);
 
     let tree = Tree::new(&[]);
-    repository(&tree).await;
+    repository(&tree);
     tree.git("project", &["checkout", "-q", "-b", "other"]);
     tree.write("project/a.txt", "theirs\n");
     tree.git("project", &["commit", "-qam", "theirs"]);
@@ -215,7 +215,7 @@ async fn a_repository_without_commits_and_one_with_conflicts() {
 #[tokio::test]
 async fn what_goes_wrong_gives_no_snapshot() {
     let tree = Tree::new(&[]);
-    repository(&tree).await;
+    repository(&tree);
     // A file in the place of the directory.
     tree.write("home/.local/share/abide/snapshot", "in the way");
     let snapshots = snapshots(&tree, "project").await;
@@ -227,7 +227,7 @@ async fn what_goes_wrong_gives_no_snapshot() {
 #[tokio::test]
 async fn an_index_that_cannot_be_used_is_made_anew() {
     let tree = Tree::new(&[]);
-    repository(&tree).await;
+    repository(&tree);
     let snapshots = snapshots(&tree, "project").await;
     let first = snapshots.try_capture().await.unwrap();
     fs::write(snapshots.inner.directory.join("index"), "nonsense").unwrap();
