@@ -1,5 +1,8 @@
 //! The one place that runs leaves, and that makes [`Settled`] (spec/tools.md sections 2, 3 and 6).
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use abide_schema::JsonObject;

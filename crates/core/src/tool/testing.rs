@@ -56,7 +56,7 @@ impl Bench {
             world: world.clone(),
             project: project(),
             directory: directory.as_ref().to_path_buf(),
-            rules: Arc::new(GivenRules(rules)),
+            rules: given_rules(rules),
             values: Arc::clone(&values) as Arc<dyn ValueStore>,
             publish: events.publish(),
             hooks: Vec::new(),
@@ -190,6 +190,11 @@ impl ProgressSink for Reports {
     fn output(&self, _: OutputStream, text: &str) {
         self.output.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
     }
+}
+
+/// Returns a source of rules that gives these to every agent and session but `ses_gone`, which does not exist.
+pub fn given_rules(rules: Vec<Rule>) -> Arc<dyn PermissionRules> {
+    Arc::new(GivenRules(rules))
 }
 
 struct GivenRules(Vec<Rule>);

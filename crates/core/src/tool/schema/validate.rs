@@ -165,8 +165,8 @@ fn problem(error: &ValidationError<'_>) -> String {
         Kind::AdditionalItems { limit } => {
             format!("expected at most {}", count(u64::try_from(*limit).unwrap_or(u64::MAX), "item"))
         }
-        Kind::MinProperties { limit } => format!("expected at least {} properties", limit),
-        Kind::MaxProperties { limit } => format!("expected at most {} properties", limit),
+        Kind::MinProperties { limit } => format!("expected at least {}", properties(*limit)),
+        Kind::MaxProperties { limit } => format!("expected at most {}", properties(*limit)),
         Kind::UniqueItems => "expected items that differ".to_owned(),
         Kind::Contains => "expected an item of another form among them".to_owned(),
         Kind::Pattern { pattern } => format!("expected text that matches {pattern}"),
@@ -209,7 +209,12 @@ fn forms(context: &[Vec<ValidationError<'static>>]) -> String {
 fn types(kind: &TypeKind) -> String {
     match kind {
         TypeKind::Single(one) => one.to_string(),
-        TypeKind::Multiple(several) => several.iter().map(|one| one.to_string()).collect::<Vec<_>>().join(" or "),
+        TypeKind::Multiple(several) => {
+            let mut names: Vec<String> = several.iter().map(|one| one.to_string()).collect();
+            // What is meant comes first.
+            names.sort_by_key(|name| name == "null");
+            names.join(" or ")
+        }
     }
 }
 
@@ -223,4 +228,8 @@ fn word(value: &Value) -> String {
 
 fn count(number: u64, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}
+
+fn properties(number: u64) -> String {
+    if number == 1 { "1 property".to_owned() } else { format!("{number} properties") }
 }
