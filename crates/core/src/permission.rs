@@ -6,7 +6,6 @@
 mod defaults;
 mod error;
 mod evaluate;
-mod rules;
 mod service;
 mod wildcard;
 
@@ -17,7 +16,6 @@ pub use defaults::{BuiltinAgent, DefaultPaths, agent_rules, base_rules, inherite
 pub(crate) use error::is_blocked;
 pub use error::{CreateError, PermissionError, ReplyError, RulesError};
 pub use evaluate::{Judge, Request, canonical_action, configured_rules, evaluate, wholly_disabled};
-pub use rules::{FindAgent, SessionRules};
 pub use service::{
     AssertInput, Create, Created, EvaluateHook, Evaluation, PermissionOptions, PermissionRules, PermissionService,
     Publish, Refused,

@@ -32,10 +32,9 @@ async fn asked(
     let before = bench.events.all().len();
     let (service, ctx) = (bench.questions.clone(), ctx.clone());
     let task = bench.world.spawn(async move { service.ask(&ctx, questions).await });
-    match bench.events.wait_for(before + 1).await.last() {
-        Some(LiveData::QuestionAsked(asked)) => (asked.request.clone(), task),
-        other => panic!("expected a question, got {other:?}"),
-    }
+    let events = bench.events.wait_for(before + 1).await;
+    let Some(LiveData::QuestionAsked(asked)) = events.last() else { panic!("expected a question: {events:?}") };
+    (asked.request.clone(), task)
 }
 
 fn answers(answers: &[&[&str]]) -> Vec<Answer> {

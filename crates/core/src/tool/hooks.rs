@@ -58,15 +58,13 @@ pub trait ToolHook: Send + Sync {
     }
 
     /// Looks at a call before its tool is looked up.
-    fn before<'a>(&'a self, call: &'a mut BeforeCall) -> BoxFuture<'a, Result<(), HookError>> {
-        let _unchanged = call;
+    fn before<'a>(&'a self, _call: &'a mut BeforeCall) -> BoxFuture<'a, Result<(), HookError>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
     /// Looks at what became of a call whose tool was executed or whose input was refused. `call` has the resolved name
     /// and the input as it was before decoding.
-    fn after<'a>(&'a self, call: &'a BeforeCall, outcome: AfterCall<'a>) -> BoxFuture<'a, Result<(), HookError>> {
-        let _unchanged = (call, outcome);
+    fn after<'a>(&'a self, _call: &'a BeforeCall, _outcome: AfterCall<'a>) -> BoxFuture<'a, Result<(), HookError>> {
         Box::pin(std::future::ready(Ok(())))
     }
 }

@@ -37,10 +37,8 @@ async fn asked(bench: &Bench, ctx: &ToolContext, input: AssertInput) -> (Permiss
     let (service, ctx) = (bench.permissions.clone(), ctx.clone());
     let task = bench.world.spawn(async move { service.assert(&ctx, input).await });
     let events = bench.events.wait_for(before + 1).await;
-    match events.last() {
-        Some(LiveData::PermissionAsked(asked)) => (asked.request.clone(), task),
-        other => panic!("expected a question, got {other:?}"),
-    }
+    let Some(LiveData::PermissionAsked(asked)) = events.last() else { panic!("expected a question: {events:?}") };
+    (asked.request.clone(), task)
 }
 
 fn edit(resource: &str) -> AssertInput {
@@ -67,9 +65,9 @@ async fn reply(bench: &Bench, request: &PermissionRequest, reply: Reply, message
 
 /// The replies that were published: request and reply.
 fn replies(bench: &Bench) -> Vec<(PermissionId, Reply)> {
-    let reply = |event: LiveData| match event {
-        LiveData::PermissionReplied(replied) => Some((replied.request_id, replied.reply)),
-        _other => None,
+    let reply = |event: LiveData| {
+        let LiveData::PermissionReplied(replied) = event else { return None };
+        Some((replied.request_id, replied.reply))
     };
     bench.events.all().into_iter().filter_map(reply).collect()
 }

@@ -42,7 +42,7 @@ fn limits(lines: usize, bytes: usize) -> OutputLimits {
 }
 
 fn lines(range: std::ops::Range<usize>) -> String {
-    range.map(|n| format!("line {n}\n")).collect()
+    format!("{}\n", range.map(|n| format!("line {n}")).collect::<Vec<_>>().join("\n"))
 }
 
 #[track_caller]

@@ -67,7 +67,7 @@ async fn call(bench: &Bench, snapshot: &Snapshot, name: &str) -> Result<String, 
     match settled {
         Settled::Completed(result) => Ok(abide_schema::tool::joined_text(&result.content)),
         Settled::Failed { error, kind } => Err((kind, error.message)),
-        other => panic!("{other:?}"),
+        Settled::Declined(_) | Settled::Interrupted | Settled::Defect { .. } => panic!("{settled:?}"),
     }
 }
 
@@ -112,12 +112,15 @@ fn r4_r7_updates_and_removals_create_nothing() {
     let registry = registry();
     let called = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&called);
+    let counted = move || {
+        count.fetch_add(1, Ordering::Relaxed);
+    };
     let _registration = registry.location().transform(move |editor| {
-        editor.update("missing", |_| drop(count.fetch_add(1, Ordering::Relaxed)));
+        editor.update("missing", |_| counted());
         editor.remove("missing");
         editor.add(tool("echo", "1"));
         editor.remove("echo");
-        editor.update("echo", |_| drop(count.fetch_add(1, Ordering::Relaxed)));
+        editor.update("echo", |_| counted());
         assert!(editor.get("echo").is_none());
     });
     check_effective(&registry, &[]);
@@ -153,9 +156,10 @@ fn r8_to_r12_names() {
         assert_eq!(names::effective(name, &options), expected.map(str::to_owned));
     }
     let long = "x".repeat(65);
+    let (just, shorter) = ("x".repeat(64), "x".repeat(60));
     check("", None, false, Err(RegistrationError::Name(String::new())));
     check(&long, None, false, Err(RegistrationError::Name(long.clone())));
-    check(&long[..64], None, false, Ok(&long[..64]));
+    check(&just, None, false, Ok(&just));
     check("echo.tool", None, false, Ok("echo_tool"));
     check("größe", None, false, Ok("gr__e"));
     check("1st", None, false, Ok("1st"));
@@ -163,8 +167,8 @@ fn r8_to_r12_names() {
     check("x", Some("a.b"), false, Ok("a_b_x"));
     check("x", Some("slack..admin"), false, Err(RegistrationError::Namespace("slack..admin".to_owned())));
     check("x", Some(""), false, Err(RegistrationError::Namespace(String::new())));
-    check(&long[..60], Some("abcd"), false, Err(RegistrationError::TooLong(format!("abcd_{}", &long[..60]))));
-    check(&long[..60], Some("abcd"), true, Ok(&format!("abcd_{}", &long[..60])));
+    check(&shorter, Some("abcd"), false, Err(RegistrationError::TooLong(format!("abcd_{shorter}"))));
+    check(&shorter, Some("abcd"), true, Ok(&format!("abcd_{shorter}")));
     check("execute", None, false, Err(RegistrationError::Reserved("execute".to_owned())));
     check("execute", None, true, Ok("execute"));
     check("search", None, true, Err(RegistrationError::Reserved("search".to_owned())));

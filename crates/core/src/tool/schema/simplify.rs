@@ -88,8 +88,18 @@ impl Expander<'_> {
                     };
                     Value::Object(map.into_iter().map(expand).collect())
                 }
-                other if ONE.contains(&keyword) => self.value(other),
-                other => other,
+                taken @ (Value::Null
+                | Value::Bool(_)
+                | Value::Number(_)
+                | Value::String(_)
+                | Value::Array(_)
+                | Value::Object(_)) => {
+                    if ONE.contains(&keyword) {
+                        self.value(taken)
+                    } else {
+                        taken
+                    }
+                }
             };
         }
         schema

@@ -7,11 +7,13 @@ use serde_json::{Value, json};
 
 use super::*;
 
+fn object(value: Value) -> JsonObject {
+    let Value::Object(object) = value else { panic!("no object: {value}") };
+    object
+}
+
 fn json_schema(document: Value) -> ValueSchema {
-    match document {
-        Value::Object(document) => ValueSchema::Json(Arc::new(document)),
-        other => panic!("no schema: {other}"),
-    }
+    ValueSchema::Json(Arc::new(object(document)))
 }
 
 fn validate(schema: &ValueSchema, value: Value) -> Result<Value, Vec<Issue>> {
@@ -131,7 +133,8 @@ fn problems_are_short() {
         (json!({ "pattern": "^a" }), json!("b"), "expected text that matches ^a"),
         (json!({ "anyOf": [{ "type": "string" }, { "type": "number" }] }), json!([]), "expected string or number"),
         (json!({ "oneOf": [{ "const": "a" }, { "type": "null" }] }), json!(1), "expected a or null"),
-        (json!({ "anyOf": [{ "minimum": 3 }, { "type": "null" }] }), json!(1), "fits none of the allowed forms"),
+        (json!({ "anyOf": [{ "minimum": 3 }, { "type": "null" }] }), json!(1), "expected a value >= 3"),
+        (json!({ "anyOf": [{ "minimum": 3 }, { "multipleOf": 2 }] }), json!(1), "fits none of the allowed forms"),
         (json!({ "oneOf": [{ "minimum": 1 }, { "maximum": 3 }] }), json!(2), "fits more than one of the allowed forms"),
         (json!({ "not": { "type": "null" } }), json!(null), "not allowed"),
     ];
@@ -171,7 +174,7 @@ fn v4_surplus_properties_are_removed_at_every_level() {
     let outer = json!({ "type": "object", "properties": { "in": inner, "list": { "items": inner } },
         "additionalProperties": false });
     check_accepted(
-        outer.clone(),
+        outer,
         json!({ "x": 1, "in": { "a": 1, "b": 2 }, "y": 2, "list": [{ "a": 1 }, { "c": 1 }] }),
         json!({ "in": { "a": 1 }, "list": [{ "a": 1 }, {}] }),
     );
@@ -181,6 +184,15 @@ fn v4_surplus_properties_are_removed_at_every_level() {
         json!({ "x1": 1, "y": 1 }),
         json!({ "x1": 1 }),
     );
+    let kind = |kind: &str| {
+        json!({ "properties": { "kind": { "const": kind }, "a": { "type": "string" } },
+        "required": ["kind"], "additionalProperties": false })
+    };
+    let union = json!({ "items": { "oneOf": [kind("one"), kind("two")] } });
+    check_accepted(union.clone(), json!([{ "kind": "two", "b": 1 }]), json!([{ "kind": "two" }]));
+    check_issues(union, json!([{ "kind": "two", "a": 1 }]), &["[0]: fits none of the allowed forms"]);
+    let optional = json!({ "anyOf": [kind("one"), { "type": "null" }] });
+    check_issues(optional, json!({ "a": 1 }), &["kind: missing required property", "a: expected string"]);
     // Nothing else is mended.
     check_issues(json!({ "type": "integer" }), json!("1"), &["root: expected integer"]);
     check_accepted(json!({ "properties": { "a": { "default": 1 } } }), json!({}), json!({}));
@@ -226,18 +238,12 @@ fn a_costly_pattern_ends() {
 #[test]
 fn v8_a_hundred_validators_are_kept() {
     let cache = SchemaCache::default();
-    let document = |n: usize| match json!({ "minimum": n }) {
-        Value::Object(document) => document,
-        other => panic!("{other}"),
-    };
+    let document = |n: usize| object(json!({ "minimum": n }));
     for n in 0..101 {
         assert!(cache.get(&document(n)).is_some());
     }
     assert_eq!(cache.len(), 100);
-    let failing = match json!({ "$ref": "#/missing" }) {
-        Value::Object(document) => document,
-        other => panic!("{other}"),
-    };
+    let failing = object(json!({ "$ref": "#/missing" }));
     assert!(cache.get(&failing).is_none());
     assert!(cache.get(&failing).is_none());
     assert_eq!(cache.len(), 100);
@@ -351,52 +357,50 @@ struct Tree {
     children: Vec<Tree>,
 }
 
+#[track_caller]
+fn check_simplified(document: Value, expected: &Value) {
+    assert_eq!(Value::Object(simplify(object(document))), *expected);
+}
+
 #[test]
 fn v17_references_are_put_in_place_but_for_recursion() {
     let schema = ValueSchema::output::<Tree>();
     let expected = r##"{"type":"object","properties":{"name":{"type":"string"},"children":{"type":"array","items":{"$ref":"#"}}},"required":["name","children"]}"##;
     assert_eq!(serde_json::to_string(schema.advertised()).unwrap(), expected);
-    #[track_caller]
-    fn check(document: Value, expected: Value) {
-        let Value::Object(document) = document else { panic!("{document}") };
-        assert_eq!(Value::Object(simplify(document)), expected);
-    }
-    check(
+    check_simplified(
         json!({ "properties": { "a": { "$ref": "#/$defs/A~1B" }, "b": { "$ref": "#/$defs/A~0B", "title": "t" } },
             "$defs": { "A/B": { "type": "string" }, "A~B": { "type": "null" } } }),
-        json!({ "properties": { "a": { "type": "string" }, "b": { "type": "null", "title": "t" } } }),
+        &json!({ "properties": { "a": { "type": "string" }, "b": { "type": "null", "title": "t" } } }),
     );
     // Keywords that clash stay apart.
-    check(
+    check_simplified(
         json!({ "properties": { "a": { "$ref": "#/$defs/s", "minLength": 3 } },
             "$defs": { "s": { "type": "string", "minLength": 1 } } }),
-        json!({ "properties": { "a": { "allOf": [{ "type": "string", "minLength": 1 }, { "minLength": 3 }] } } }),
+        &json!({ "properties": { "a": { "allOf": [{ "type": "string", "minLength": 1 }, { "minLength": 3 }] } } }),
     );
     // A property may be named like a keyword.
-    check(
+    check_simplified(
         json!({ "properties": { "$ref": { "type": "string" }, "allOf": { "type": "array" } } }),
-        json!({ "properties": { "$ref": { "type": "string" }, "allOf": { "type": "array" } } }),
+        &json!({ "properties": { "$ref": { "type": "string" }, "allOf": { "type": "array" } } }),
     );
 }
 
 #[test]
 fn v16_all_of_is_merged_where_nothing_clashes() {
-    #[track_caller]
-    fn check(document: Value, expected: Value) {
-        let Value::Object(document) = document else { panic!("{document}") };
-        assert_eq!(Value::Object(simplify(document)), expected);
-    }
-    check(
+    check_simplified(
         json!({ "type": "string", "allOf": [{ "pattern": "a" }, { "minLength": 1 }] }),
-        json!({ "type": "string", "pattern": "a", "minLength": 1 }),
+        &json!({ "type": "string", "pattern": "a", "minLength": 1 }),
     );
     let twice = json!({ "type": "string", "allOf": [{ "pattern": "a" }, { "pattern": "b" }] });
-    check(twice.clone(), twice);
+    check_simplified(twice.clone(), &twice);
     let closed = json!({ "additionalProperties": false, "allOf": [{ "properties": { "a": {} } }] });
-    check(closed.clone(), closed);
-    check(
+    check_simplified(closed.clone(), &closed);
+    check_simplified(
         json!({ "description": "d", "allOf": [{ "properties": { "a": {} }, "additionalProperties": false }] }),
-        json!({ "description": "d", "properties": { "a": {} }, "additionalProperties": false }),
+        &json!({ "description": "d", "properties": { "a": {} }, "additionalProperties": false }),
     );
-    check(json!({ "items": { "allOf": [{ "allOf": [{ "type": "null" }] }] } }), json!({ "items": { "type": "null" } }));
+    check_simplified(
+        json!({ "items": { "allOf": [{ "allOf": [{ "type": "null" }] }] } }),
+        &json!({ "items": { "type": "null" } }),
+    );
 }

@@ -40,11 +40,8 @@ impl Validator {
 
     /// Returns all issues, in the order of the schema.
     pub(crate) fn check(&self, value: &Value, document: &JsonObject) -> Vec<Issue> {
-        let mut ranked: Vec<(Vec<usize>, Issue)> = self
-            .0
-            .iter_errors(value)
-            .map(|error| (rank(document, error.evaluation_path().as_str()), issue(&error, value)))
-            .collect();
+        let mut ranked: Vec<(Vec<usize>, Issue)> =
+            self.0.iter_errors(value).flat_map(|error| issues(&error, value, document)).collect();
         ranked.sort_by(|one, other| one.0.cmp(&other.0));
         ranked.into_iter().map(|(_, issue)| issue).collect()
     }
@@ -52,7 +49,7 @@ impl Validator {
     /// Removes properties that a closed object does not have, then checks.
     pub(crate) fn strip_and_check(&self, mut value: Value, document: &JsonObject) -> Result<Value, Vec<Issue>> {
         for _ in 0..MAX_ROUNDS {
-            let surplus: Vec<(String, Vec<String>)> = self.0.iter_errors(&value).filter_map(|e| surplus(&e)).collect();
+            let surplus: Vec<(String, Vec<String>)> = self.0.iter_errors(&value).flat_map(|e| surplus(&e)).collect();
             if surplus.is_empty() {
                 break;
             }
@@ -72,11 +69,59 @@ fn is_draft_07(document: &JsonObject) -> bool {
         || document.contains_key("definitions")
 }
 
-fn surplus(error: &ValidationError<'_>) -> Option<(String, Vec<String>)> {
+/// Returns what to remove: from where, which keys. Of a union the first form that fits but for surplus.
+fn surplus(error: &ValidationError<'_>) -> Vec<(String, Vec<String>)> {
     if let ValidationErrorKind::AdditionalProperties { unexpected } = error.kind() {
-        Some((error.instance_path().as_str().to_owned(), unexpected.clone()))
+        return vec![(error.instance_path().as_str().to_owned(), unexpected.clone())];
+    }
+    let surplus_only = |branch: &Vec<ValidationError<'static>>| {
+        let removals: Vec<_> = branch.iter().map(surplus).collect();
+        let fits = !removals.iter().any(Vec::is_empty);
+        fits.then(|| removals.into_iter().flatten().collect())
+    };
+    forms(error).and_then(|forms| forms.iter().find_map(surplus_only)).unwrap_or_default()
+}
+
+/// Returns the issues of each form, when the error is about a union of which none fits.
+fn forms<'e>(error: &'e ValidationError<'_>) -> Option<&'e [Vec<ValidationError<'static>>]> {
+    if let ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } = error.kind() {
+        Some(context)
     } else {
         None
+    }
+}
+
+/// Returns the word for what is expected, when the error is about the whole value at `at`.
+fn plain(error: &ValidationError<'_>, at: &str) -> Option<String> {
+    if error.instance_path().as_str() != at {
+        return None;
+    }
+    if let ValidationErrorKind::Type { kind } = error.kind() {
+        Some(types(kind))
+    } else if let ValidationErrorKind::Constant { expected_value } = error.kind() {
+        Some(word(expected_value))
+    } else {
+        None
+    }
+}
+
+/// Returns the issues of an error with their rank: one, except when all but one form of a union are plainly not meant.
+fn issues(error: &ValidationError<'_>, value: &Value, document: &JsonObject) -> Vec<(Vec<usize>, Issue)> {
+    let at = error.instance_path().as_str();
+    let ranked = |issue: Issue| vec![(rank(document, error.evaluation_path().as_str()), issue)];
+    let Some(forms) = forms(error) else { return ranked(issue(error, value)) };
+    let words = |form: &Vec<ValidationError<'static>>| match form.as_slice() {
+        [only] => plain(only, at),
+        [] | [_, _, ..] => None,
+    };
+    let meant: Vec<_> = forms.iter().filter(|form| words(form).is_none()).collect();
+    match meant.as_slice() {
+        [] => {
+            let expected: Vec<String> = forms.iter().filter_map(words).collect();
+            ranked(Issue::new(path(at, value), format!("expected {}", expected.join(" or "))))
+        }
+        [form] => form.iter().flat_map(|error| issues(error, value, document)).collect(),
+        [_, _, ..] => ranked(issue(error, value)),
     }
 }
 
@@ -175,7 +220,7 @@ fn problem(error: &ValidationError<'_>) -> String {
             format!("unexpected {}", unexpected.join(", "))
         }
         Kind::UnevaluatedItems { unexpected } => format!("unexpected items {}", unexpected.join(", ")),
-        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => forms(context),
+        Kind::AnyOf { .. } | Kind::OneOfNotValid { .. } => "fits none of the allowed forms".to_owned(),
         Kind::OneOfMultipleValid { .. } => "fits more than one of the allowed forms".to_owned(),
         Kind::Not { .. } | Kind::FalseSchema => "not allowed".to_owned(),
         Kind::PropertyNames { error } => format!("a property name is not valid: {}", problem(error)),
@@ -188,22 +233,6 @@ fn problem(error: &ValidationError<'_>) -> String {
         Kind::Custom { message, .. } => message.clone(),
         Kind::Referencing(_) => "cannot be checked: the schema refers to something unknown".to_owned(),
     }
-}
-
-/// A union of plain types is told as one; other unions only say that no form fits.
-fn forms(context: &[Vec<ValidationError<'static>>]) -> String {
-    let mut plain = Vec::new();
-    for branch in context {
-        let [error] = branch.as_slice() else { return "fits none of the allowed forms".to_owned() };
-        match error.kind() {
-            ValidationErrorKind::Type { kind } if error.instance_path().is_empty() || context.len() > 1 => {
-                plain.push(types(kind));
-            }
-            ValidationErrorKind::Constant { expected_value } => plain.push(word(expected_value)),
-            _other => return "fits none of the allowed forms".to_owned(),
-        }
-    }
-    format!("expected {}", plain.join(" or "))
 }
 
 fn types(kind: &TypeKind) -> String {
