@@ -11,6 +11,8 @@ mod recover;
 mod work;
 
 #[cfg(test)]
+mod crash;
+#[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
@@ -42,7 +44,8 @@ pub struct JournalOptions {
     pub store: Arc<dyn JournalStore>,
     /// Ids and time.
     pub world: World,
-    /// The folder of before-images, `<data>/blobs`.
+    /// The folder of before-images, `<data>/blobs`. Beside it, `<data>/locks` keeps processes apart that share the
+    /// store.
     pub blobs: PathBuf,
     /// Whether files and folders are synced, so that the promise holds when the power fails too.
     pub sync: bool,
@@ -263,6 +266,7 @@ impl Journal {
         if let Some(path) = plan.changes.iter().flat_map(Change::paths).find(|path| !guard.holds(path)) {
             return Err(ApplyError::BadPath { path: path.display().to_string(), reason: "it is not locked" });
         }
+        let others = self.lock_processes(&guard).await?;
         let fence = plan.fence;
         let (mutation, contents) = self.prepare(plan).await?;
         self.record(&mutation).await?;
@@ -280,7 +284,7 @@ impl Journal {
                 }
             }
         }
-        drop(guard);
+        drop((others, guard));
         result
     }
 
@@ -303,6 +307,13 @@ impl Journal {
     /// Returns the before-images.
     pub fn blobs(&self) -> &Blobs {
         &self.inner.blobs
+    }
+
+    async fn lock_processes(&self, guard: &PathGuard) -> Result<locks::ProcessGuard, ApplyError> {
+        let directory = self.inner.options.blobs.with_file_name("locks");
+        let path = || guard.paths().first().map(|path| path.display().to_string()).unwrap_or_default();
+        let locked = locks::lock_processes(&directory, guard.paths()).await;
+        locked.map_err(|source| ApplyError::Io { path: path(), source })
     }
 
     async fn prepare(&self, plan: Plan) -> Result<(Mutation, work::Contents), ApplyError> {

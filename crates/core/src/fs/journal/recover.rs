@@ -10,7 +10,7 @@ use abide_schema::tool::Verdict;
 use serde_json::Value;
 
 use super::work::{self, Batch};
-use super::{Journal, blocking};
+use super::{ApplyError, Journal, blocking};
 use crate::store::{CallKey, Mutation, MutationState, StoreError};
 
 /// Where a file of a batch stands.
@@ -215,6 +215,7 @@ impl Journal {
         let paths = mutation.files.iter().flat_map(|file| std::iter::once(&file.path).chain(&file.to_path));
         let paths: Vec<PathBuf> = paths.map(PathBuf::from).collect();
         let guard = self.inner.locks.lock(paths).await;
+        let others = self.lock_processes(&guard).await.map_err(|error| StoreError::Locked(chain(&error)))?;
         let batch =
             Batch { files: mutation.files.clone(), blobs: self.inner.blobs.clone(), sync: self.inner.options.sync };
         let (mut decision, mut files) = self.look(&batch, mutation.state, later).await?;
@@ -248,7 +249,7 @@ impl Journal {
         } else {
             run(move || batch.clean()).await?;
         }
-        drop(guard);
+        drop((others, guard));
         let verdict = match outcome {
             MutationState::Applied | MutationState::Settled => Verdict::Applied,
             MutationState::Planned | MutationState::Applying => Verdict::NotStarted,
@@ -306,6 +307,11 @@ impl Later {
             false
         })
     }
+}
+
+fn chain(error: &ApplyError) -> String {
+    let source = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
+    format!("{error}{source}")
 }
 
 async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, StoreError> {

@@ -519,3 +519,19 @@ async fn only_forgotten_staged_files_are_swept() {
     );
     assert!(desk.path("x.mut_gone.abide-tmp").exists());
 }
+
+#[tokio::test]
+async fn another_process_is_waited_for() {
+    let desk = Desk::new();
+    desk.write("file", "old");
+    // Another open file is another holder, as in another process.
+    let paths = std::collections::BTreeSet::from([desk.path("file")]);
+    let other = locks::lock_processes(&desk.root.path().join("data/locks"), &paths).await.unwrap();
+    let apply = desk.apply(vec![desk.change("file", "new")]);
+    tokio::pin!(apply);
+    assert!(futures_util::poll!(&mut apply).is_pending());
+    assert_eq!((desk.read("file").as_deref(), desk.states().await.len()), (Some("old"), 0));
+    drop(other);
+    apply.await.unwrap();
+    assert_eq!(desk.read("file").as_deref(), Some("new"));
+}
