@@ -11,6 +11,7 @@ use crate::fs::journal::{Journal, JournalOptions};
 use crate::location::{Locations, LocationsOptions};
 use crate::session::place::ModelClient;
 use crate::session::{EngineOptions, Sessions, SessionsParts};
+use crate::shell::process::Helper;
 use crate::store::{DurabilityLevel, SqliteStore, Store, StoreError, StoreOptions};
 use crate::world::World;
 
@@ -125,8 +126,9 @@ impl App {
         });
         let effects = Arc::new(Journals::new(journal.clone()));
         let base = base.unwrap_or_else(|| PathBuf::from("/"));
-        let locations = LocationsOptions::new(world.clone(), directories, base, store.clone(), client.clone(), journal);
-        let _later = helper;
+        let mut locations =
+            LocationsOptions::new(world.clone(), directories, base, store.clone(), client.clone(), journal);
+        locations.helper = helper.map(|(program, arguments)| Helper { program, arguments });
         let locations = Locations::new(locations);
         let sessions = Sessions::new(SessionsParts {
             store: store.clone(),

@@ -71,6 +71,8 @@ pub struct LocationsOptions {
     pub reads: Arc<Reads>,
     /// Tools of every location.
     pub application: Layer,
+    /// The program that starts and guards commands; absent: the system's shell.
+    pub helper: Option<crate::shell::process::Helper>,
 }
 
 impl LocationsOptions {
@@ -94,6 +96,7 @@ impl LocationsOptions {
             journal,
             reads: Arc::default(),
             application: Layer::new(),
+            helper: None,
         }
     }
 }
@@ -229,6 +232,11 @@ impl Locations {
             Arc::clone(shared.entry(key).or_default())
         };
         cell.get_or_try_init(|| Services::build(&self.inner.options, &self.inner.git, &directory)).await.cloned()
+    }
+
+    /// Returns a location that is open already.
+    pub fn opened(&self, reference: &LocationRef) -> Option<Arc<Location>> {
+        self.lock_open().get(reference).map(|slot| slot.location.clone())
     }
 
     fn lock_open(&self) -> MutexGuard<'_, HashMap<LocationRef, Slot>> {

@@ -7,8 +7,10 @@ use serde_json::Value;
 use crate::fs::journal::{Journal, summary};
 use crate::session::recovery::EffectRecovery;
 use crate::session::settle::Resolution;
+use crate::shell::recover::resolve_process;
 use crate::store::{CallKey, Store, StoreError};
 use crate::tool::outcome::NormalizedResult;
+use crate::tool::output::OutputLimits;
 
 /// The mutation journal and the process journal together.
 pub struct Journals {
@@ -61,8 +63,9 @@ impl EffectRecovery for Journals {
         Box::pin(async move {
             let resolved = match effects {
                 Effects::Files => self.files(store, call).await,
+                Effects::Process => Ok(resolve_process(store, call, OutputLimits::default()).await),
                 Effects::None | Effects::Network => Ok(Resolution::not_started()),
-                Effects::Process | Effects::Session | Effects::External => Ok(Resolution::unknown()),
+                Effects::Session | Effects::External => Ok(Resolution::unknown()),
             };
             match resolved {
                 Ok(resolution) => resolution,

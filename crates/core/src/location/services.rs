@@ -22,10 +22,15 @@ use crate::git::Git;
 use crate::permission::{PermissionOptions, PermissionRules, PermissionService, Publish, RulesError, configured_rules};
 use crate::project::{Project, Repository};
 use crate::question::{QuestionOptions, QuestionService};
+use crate::shell::choose::choose;
 use crate::snapshot::Snapshots;
 use crate::store::Store;
 use crate::tool::boundary::{Boundary, BoundaryOptions};
 use crate::tool::builtin::files::FileTools;
+use crate::tool::builtin::question::QuestionTool;
+use crate::tool::builtin::shell::{MAX_OUTPUT_BYTES, ShellServices, ShellTool};
+use crate::tool::builtin::todo::TodoTool;
+use crate::tool::info::ToolInfo;
 use crate::tool::output::{OutputFiles, OutputLimits};
 use crate::tool::registry::{Registration, ToolRegistry};
 use crate::world::World;
@@ -98,6 +103,18 @@ impl Services {
             hooks: Vec::new(),
         }));
         let registry = ToolRegistry::new(options.application.clone());
+        let shell = ShellParts {
+            world: options.world.clone(),
+            access: Arc::clone(&access),
+            permissions: permissions.clone(),
+            questions: questions.clone(),
+            journal: Arc::clone(&options.store) as Arc<dyn crate::store::JournalStore>,
+            values: Arc::clone(&options.store) as Arc<dyn crate::store::ValueStore>,
+            publish: publisher(options, info.to_ref()),
+            spool: options.directories.data.join("shell").join(project.id.as_str()),
+            helper: options.helper.clone(),
+            limits: output_limits(&state.load()),
+        };
         let files = FileTools {
             access: Arc::clone(&access),
             permissions: permissions.clone(),
@@ -105,8 +122,35 @@ impl Services {
             reads: Arc::clone(&options.reads),
             require_read: false,
         };
+        let configured_shell =
+            state.load().config.documents.iter().rev().find_map(|document| document.info.shell.clone());
+        let environment = options.world.environment().clone();
+        let others = move || {
+            vec![
+                ToolInfo::typed(ShellTool::new(ShellServices {
+                    world: shell.world.clone(),
+                    access: Arc::clone(&shell.access),
+                    permissions: shell.permissions.clone(),
+                    journal: Arc::clone(&shell.journal),
+                    shell: choose(configured_shell.as_deref(), &environment),
+                    environment: environment.clone(),
+                    secrets: Vec::new(),
+                    spool_directory: shell.spool.clone(),
+                    helper: shell.helper.clone(),
+                    limits: shell.limits,
+                    max_output_bytes: MAX_OUTPUT_BYTES,
+                    asks_for_places: true,
+                })),
+                ToolInfo::typed(QuestionTool::new(shell.permissions.clone(), shell.questions.clone())),
+                ToolInfo::typed(TodoTool::new(
+                    shell.permissions.clone(),
+                    Arc::clone(&shell.values),
+                    Arc::clone(&shell.publish),
+                )),
+            ]
+        };
         let builtin = registry.location().transform(move |editor| {
-            for tool in files.tools() {
+            for tool in files.tools().into_iter().chain(others()) {
                 editor.add(tool);
             }
         });
@@ -230,6 +274,20 @@ fn publisher(options: &LocationsOptions, location: LocationRef) -> Publish {
     Arc::new(move |data| {
         store.publish_live(LiveEvent { id: world.event_id(), location: Some(location.clone()), data });
     })
+}
+
+/// What the tools beside files are made of.
+struct ShellParts {
+    world: World,
+    access: Arc<Access>,
+    permissions: PermissionService,
+    questions: QuestionService,
+    journal: Arc<dyn crate::store::JournalStore>,
+    values: Arc<dyn crate::store::ValueStore>,
+    publish: Publish,
+    spool: PathBuf,
+    helper: Option<crate::shell::process::Helper>,
+    limits: OutputLimits,
 }
 
 fn output_limits(state: &LocationState) -> OutputLimits {

@@ -9,6 +9,19 @@ pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(15 * 60);
 /// Continuations of an answer that broke off after it had begun.
 pub const MAX_CONTINUATIONS: u32 = 2;
 
+/// Attempts after the first when the connection fails: fewer than for a provider that says it is overloaded, so that a
+/// user without network learns of it within half a minute.
+pub const MAX_TRANSPORT_RETRIES: u32 = 3;
+
+/// Returns how many attempts may follow the first.
+pub fn max_retries(error: &AIError, configured: u32) -> u32 {
+    if matches!(error.kind(), abide_ai::AIErrorKind::Transport(_)) {
+        configured.min(MAX_TRANSPORT_RETRIES)
+    } else {
+        configured
+    }
+}
+
 /// Says whether a failure may be followed by another attempt, before any output. A response header `x-should-retry`
 /// decides when it is there.
 pub fn is_retryable(error: &AIError) -> bool {

@@ -174,7 +174,8 @@ impl<'d> Step<'d> {
                 }
             };
             let overflow = failure.is_context_overflow() && overflow_allowed;
-            if overflow || attempt > settings.max_retries || !retry::is_retryable(failure) {
+            let budget = retry::max_retries(failure, settings.max_retries);
+            if overflow || attempt > budget || !retry::is_retryable(failure) {
                 return self.settle(end, overflow_allowed).await;
             }
             attempt += 1;
@@ -372,6 +373,12 @@ impl<'d> Step<'d> {
                     events.push(event);
                 }
                 Output::Delta { kind, id, text } => {
+                    if !events.is_empty() {
+                        // Subscribers see a fragment's begin before its text.
+                        let begun = std::mem::take(&mut events);
+                        self.drain.append(begun, std::mem::take(&mut hooks), durability).await?;
+                        durability = Durability::Committed;
+                    }
                     self.delta(kind, &id, &text);
                     spare.push((kind, id));
                 }

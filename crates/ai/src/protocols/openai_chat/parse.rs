@@ -29,6 +29,7 @@ pub struct ChatState {
     request: LLMRequest,
     text: ContentBlockId,
     reasoning: ContentBlockId,
+    n_reasoning: u32,
     lifecycle: Lifecycle,
     tools: ToolStream<u64>,
     /// Calls that still lack their id or name.
@@ -53,6 +54,7 @@ impl ChatState {
             request: request.clone(),
             text: ContentBlockId::from("text-0"),
             reasoning: ContentBlockId::from("reasoning-0"),
+            n_reasoning: 0,
             lifecycle: Lifecycle::new(),
             tools: ToolStream::new(ID.into()),
             unnamed: BTreeMap::new(),
@@ -98,6 +100,12 @@ impl ChatState {
 
     fn delta(&mut self, delta: &Delta<'_>, out: &mut Vec<LLMEvent>) -> Result<(), AIError> {
         self.reasoning(delta, out);
+        let answers = [&delta.content, &delta.refusal].into_iter().flatten().any(|text| !text.0.is_empty())
+            || delta.tool_calls.is_some();
+        if answers && self.details.is_empty() {
+            // Nothing can join the block any more: scalar reasoning ends where the answer begins.
+            self.close_reasoning(out);
+        }
         for text in [&delta.content, &delta.refusal].into_iter().flatten() {
             self.lifecycle.text_delta(&self.text, &text.0, out);
         }
@@ -285,6 +293,17 @@ impl ChatState {
         self.tools.finish_all(out)?;
         self.lifecycle.finish(reason, self.usage.take(), None, out);
         Ok(())
+    }
+
+    /// Ends the open block; what comes later opens another one.
+    fn close_reasoning(&mut self, out: &mut Vec<LLMEvent>) {
+        if self.lifecycle.is_reasoning_open(&self.reasoning) {
+            let field = self.reasoning_field.clone();
+            self.end_reasoning(out);
+            self.reasoning_field = field;
+            self.n_reasoning += 1;
+            self.reasoning = ContentBlockId::from(format!("reasoning-{}", self.n_reasoning));
+        }
     }
 
     fn end_reasoning(&mut self, out: &mut Vec<LLMEvent>) {

@@ -101,6 +101,10 @@ impl Details {
         self.entries.push(entry);
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     pub(super) fn into_value(self) -> Option<Value> {
         (!self.entries.is_empty()).then(|| Value::Array(self.entries.into_iter().map(Value::Object).collect()))
     }
