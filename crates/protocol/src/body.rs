@@ -16,7 +16,7 @@ use crate::openapi::Components;
 use crate::route::{Body, BodyUse};
 
 /// No body.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct NoBody;
 
 impl Body for NoBody {

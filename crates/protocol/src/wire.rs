@@ -79,7 +79,7 @@ fn object<const N: usize>(properties: [(&str, Value); N], required: &[&str]) -> 
 }
 
 /// No body.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct NoContent;
 
 impl Reply for NoContent {
