@@ -1,0 +1,74 @@
+//! `abide permission explain`.
+
+use abide_core::session::place::Place as _;
+use abide_core::shell::explain::explain;
+use abide_core::shell::scan::Dialect;
+
+use abide_schema::AgentId;
+use abide_schema::location::LocationRef;
+use abide_schema::permission::{Effect, Rule};
+
+use crate::args::{Format, Global, PermissionCommand};
+use crate::error::{CliError, Exit};
+use crate::instance::{self, Instance};
+use crate::output;
+
+pub(crate) async fn run(global: Global, command: PermissionCommand) -> Result<Exit, CliError> {
+    let PermissionCommand::Explain { line, agent, format } = command;
+    let instance = Instance::open(&global).await?;
+    let result = show(&global, &instance, &line, agent.as_deref(), format.format).await;
+    instance.close().await;
+    result
+}
+
+async fn show(
+    global: &Global,
+    instance: &Instance,
+    line: &str,
+    agent: Option<&str>,
+    format: Format,
+) -> Result<Exit, CliError> {
+    let directory = instance::directory(global)?;
+    let location = instance.location(&LocationRef::new(directory.to_string_lossy())).await?;
+    let agent = agent.map(AgentId::new);
+    let agent = location.agent(agent.as_ref()).map_err(|error| CliError::usage(error.to_string()))?;
+    let saved = instance.app.store().saved_permissions(Some(&location.info().project.id)).await?;
+    let saved: Vec<Rule> = saved.into_iter().map(|rule| Rule::new(rule.action, rule.resource, Effect::Allow)).collect();
+    let found = explain(line, Dialect::Bash, &agent.permissions, &saved);
+    if format == Format::Json {
+        output::line(&serde_json::to_string_pretty(&found)?);
+        return Ok(Exit::Done);
+    }
+    output::line(&format!("{}: {}", word(found.effect), found.line));
+    for part in found.opaque.iter().chain(&found.commands) {
+        output::line(&format!(
+            "  {:<5} {}{}",
+            word(part.effect),
+            if part.is_inner { "(inner) " } else { "" },
+            part.text
+        ));
+        let rule = part.rule.as_ref().map_or_else(
+            || "no rule matches".to_owned(),
+            |rule| format!("rule {} {:?} {}", rule.action, rule.resource, word(rule.effect)),
+        );
+        output::line(&format!("        {rule}: {}", part.why));
+    }
+    for place in &found.places {
+        output::line(&format!("  place {} ({})", place.path, place.usage));
+    }
+    if found.has_unknown_place {
+        output::line("  it also goes to or writes to a place that only the running line knows");
+    }
+    if !found.saves.is_empty() {
+        output::line(&format!("  \"always\" would save: {}", found.saves.join(", ")));
+    }
+    Ok(Exit::Done)
+}
+
+const fn word(effect: Effect) -> &'static str {
+    match effect {
+        Effect::Allow => "allow",
+        Effect::Deny => "deny",
+        Effect::Ask => "ask",
+    }
+}
