@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use abide_schema::live::{LiveData, PermissionAsked, PermissionReplied};
 use abide_schema::permission::{Effect, PermissionRequest, Reply, Rule, SavedPermission, Source};
@@ -18,6 +19,9 @@ use crate::world::World;
 
 /// The most requests that may wait in one location: a person answers them one by one.
 const MAX_PENDING: usize = 1000;
+
+/// The longest a hook may take: a call waits for it.
+const MAX_HOOK_TIME: Duration = Duration::from_secs(5);
 
 /// Publishes an ephemeral event of the location.
 pub type Publish = Arc<dyn Fn(LiveData) + Send + Sync>;
@@ -167,7 +171,8 @@ pub struct PermissionService {
 struct Inner {
     options: PermissionOptions,
     state: Mutex<State>,
-    /// Held from evaluation to queueing and for a whole reply, so that no request slips past a rule being saved.
+    /// Held from the last look at saved rules to queueing, and for a whole reply, so that no request slips past a rule
+    /// being saved.
     gate: tokio::sync::Mutex<()>,
 }
 
@@ -347,40 +352,53 @@ impl PermissionService {
             return Err(CreateError::NoResource);
         }
         let id = input.id.clone().unwrap_or_else(|| options.world.permission_id());
-        let _gate = gate.lock().await;
-        {
-            let state = self.state();
-            if state.closed {
-                return Ok(Submitted::Closed(id));
-            }
-            if let Some(pending) = state.pending.iter().find(|pending| pending.request.id == id) {
-                if pending.request.session_id != input.session_id || waits {
-                    return Err(CreateError::IdTaken(id));
-                }
-                return Ok(Submitted::Waits { id, verdict: None });
-            }
+        if let Some(known) = self.known(&id, &input, waits)? {
+            return Ok(known);
         }
         let configured = options.rules.configured(&input.session_id, input.agent.as_ref()).await?;
-        let evaluated = self.evaluate(&input, judge.as_deref(), &configured).await?;
+        let (ruled, evaluated) = self.evaluate(&input, judge.as_deref(), &configured).await?;
         match evaluated.effect {
-            Effect::Allow => Ok(Submitted::Allowed(id)),
+            Effect::Allow => return Ok(Submitted::Allowed(id)),
             Effect::Deny => {
                 let request = self.request(&input, judge.as_deref());
-                Ok(Submitted::Denied { id, rules: request.denying(&configured), reason: evaluated.message })
+                return Ok(Submitted::Denied { id, rules: request.denying(&configured), reason: evaluated.message });
             }
-            Effect::Ask => {
-                let request = PermissionRequest {
-                    id: id.clone(),
-                    session_id: input.session_id,
-                    action: input.action,
-                    resources: input.resources,
-                    save: input.save,
-                    metadata: input.metadata,
-                    message: evaluated.message,
-                    source: input.source,
-                };
-                self.queue(request, input.agent, judge, waits)
+            Effect::Ask => {}
+        }
+        let _gate = gate.lock().await;
+        // A reply may have saved a rule meanwhile, or the same request may have come.
+        let saved = self.saved_rules().await?;
+        if ruled == Effect::Ask && self.request(&input, judge.as_deref()).decide(&configured, &saved) == Effect::Allow {
+            return Ok(Submitted::Allowed(id));
+        }
+        if let Some(known) = self.known(&id, &input, waits)? {
+            return Ok(known);
+        }
+        let request = PermissionRequest {
+            id,
+            session_id: input.session_id,
+            action: input.action,
+            resources: input.resources,
+            save: input.save,
+            metadata: input.metadata,
+            message: evaluated.message,
+            source: input.source,
+        };
+        self.queue(request, input.agent, judge, waits)
+    }
+
+    /// Returns what is known of a request without evaluating it: the service is closed, or it waits already.
+    fn known(&self, id: &PermissionId, input: &Create, waits: bool) -> Result<Option<Submitted>, CreateError> {
+        let state = self.state();
+        if state.closed {
+            return Ok(Some(Submitted::Closed(id.clone())));
+        }
+        match state.pending.iter().find(|pending| pending.request.id == *id) {
+            None => Ok(None),
+            Some(pending) if pending.request.session_id != input.session_id || waits => {
+                Err(CreateError::IdTaken(id.clone()))
             }
+            Some(_) => Ok(Some(Submitted::Waits { id: id.clone(), verdict: None })),
         }
     }
 
@@ -412,13 +430,13 @@ impl PermissionService {
         Ok(Submitted::Waits { id, verdict: waits.then_some(receiver) })
     }
 
+    /// Evaluates a request: what the rules say, and what the hooks made of it.
     async fn evaluate(
         &self,
         input: &Create,
         judge: Option<&dyn Judge>,
         configured: &[Rule],
-    ) -> Result<Evaluation, RulesError> {
-        let options = &self.inner.options;
+    ) -> Result<(Effect, Evaluation), RulesError> {
         let saved = self.saved_rules().await?;
         let effect = self.request(input, judge).decide(configured, &saved);
         let mut evaluation = Evaluation {
@@ -433,11 +451,15 @@ impl PermissionService {
         };
         // A configured deny is final, and saved rules never deny.
         if effect != Effect::Deny {
-            for hook in &options.hooks {
-                hook.evaluate(&mut evaluation).await;
+            for hook in &self.inner.options.hooks {
+                let mut changed = evaluation.clone();
+                match tokio::time::timeout(MAX_HOOK_TIME, hook.evaluate(&mut changed)).await {
+                    Ok(()) => evaluation = changed,
+                    Err(_elapsed) => tracing::warn!("a permission hook takes too long: its changes are dropped"),
+                }
             }
         }
-        Ok(evaluation)
+        Ok((effect, evaluation))
     }
 
     async fn saved_rules(&self) -> Result<Vec<Rule>, RulesError> {
@@ -469,7 +491,10 @@ impl PermissionService {
                     self.release_covered().await;
                 }
             }
-            Reply::Reject => self.reject(pending, &session, message.filter(|message| !message.trim().is_empty())),
+            Reply::Reject => {
+                let feedback = message.as_deref().filter(|message| !message.trim().is_empty());
+                self.reject(pending, &session, feedback);
+            }
         }
         Ok(())
     }
@@ -493,9 +518,9 @@ impl PermissionService {
         Ok(true)
     }
 
-    fn reject(&self, pending: Pending, session: &SessionId, feedback: Option<String>) {
-        let verdict = |together: bool| match &feedback {
-            Some(feedback) => Verdict::Corrected { feedback: feedback.clone(), together },
+    fn reject(&self, pending: Pending, session: &SessionId, feedback: Option<&str>) {
+        let verdict = |together: bool| match feedback {
+            Some(feedback) => Verdict::Corrected { feedback: feedback.to_owned(), together },
             None => Verdict::Refused(Refused(())),
         };
         self.resolve(pending, Reply::Reject, verdict(false));
@@ -513,7 +538,7 @@ impl PermissionService {
             let rules = self.inner.options.rules.configured(&create.session_id, create.agent.as_ref()).await;
             let Ok(configured) = rules else { continue };
             let evaluated = self.evaluate(&create, judge.as_deref(), &configured).await;
-            if evaluated.is_ok_and(|evaluation| evaluation.effect == Effect::Allow) {
+            if evaluated.is_ok_and(|(_, evaluation)| evaluation.effect == Effect::Allow) {
                 for pending in self.take(|request| request.id == id) {
                     self.resolve(pending, Reply::Always, Verdict::Allowed);
                 }

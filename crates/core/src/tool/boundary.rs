@@ -3,10 +3,12 @@
 #[cfg(test)]
 mod tests;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use abide_schema::JsonObject;
 use abide_schema::tool::{ToolError, ToolResult};
+use futures_util::FutureExt as _;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -22,7 +24,7 @@ use super::progress::Progress;
 use super::registry::Snapshot;
 use super::runtime::{Encoded, encode, normalise, structured};
 use super::schema::{SchemaCache, invalid_input};
-use super::scope::{CallScope, Ended, MAX_UNWIND};
+use super::scope::{CallScope, Ended, MAX_UNWIND, panic_text};
 use crate::permission;
 use crate::world::World;
 
@@ -92,7 +94,9 @@ impl Boundary {
             tracing::info_span!("tool_call", session.id = %call.session_id, call.id = %call.call_id, tool = call.name);
         let run = Run { boundary: self, scope: CallScope::new(), progress: Progress::new(sink), interrupt };
         let _over = run.scope.token().drop_guard();
-        run.settle(snapshot, call).instrument(span).await
+        // Leaves are tasks of their own; this catches a bug in what surrounds them.
+        let settled = AssertUnwindSafe(run.settle(snapshot, call)).catch_unwind().instrument(span).await;
+        settled.unwrap_or_else(|payload| Settled::Defect { report: panic_text(payload.as_ref()) })
     }
 }
 
@@ -267,7 +271,7 @@ fn of_kind(message: String, kind: &str) -> ToolError {
 
 fn panic_report(error: tokio::task::JoinError) -> String {
     match error.try_into_panic() {
-        Ok(payload) => super::scope::panic_text(payload.as_ref()),
+        Ok(payload) => panic_text(payload.as_ref()),
         Err(error) => error.to_string(),
     }
 }

@@ -7,11 +7,15 @@ use std::time::Duration;
 use abide_schema::ToolFileId;
 use tokio::fs::File;
 use tokio::io::AsyncWriteExt as _;
+use tokio_util::sync::CancellationToken;
 
 use crate::world::World;
 
 /// How long a file is kept after its last change.
 const RETENTION: Duration = Duration::from_hours(7 * 24);
+
+/// How often old files are looked for.
+const SWEEP_INTERVAL: Duration = Duration::from_hours(1);
 
 /// The directory of managed output. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -73,6 +77,20 @@ impl OutputFiles {
         let now = self.world.now().as_millis();
         let oldest = now - i64::try_from(RETENTION.as_millis()).unwrap_or(i64::MAX);
         blocking(move || Ok(sweep(&directory, oldest))).await.unwrap_or(0)
+    }
+}
+
+impl OutputFiles {
+    /// Sweeps now and then every hour, until `token` is cancelled. One task per process does this.
+    ///
+    /// # Cancel safety
+    /// What was removed stays removed.
+    pub async fn run(self, token: CancellationToken) {
+        while token.run_until_cancelled(self.sweep()).await.is_some() {
+            if token.run_until_cancelled(tokio::time::sleep(SWEEP_INTERVAL)).await.is_none() {
+                return;
+            }
+        }
     }
 }
 
