@@ -11,7 +11,7 @@ pub(crate) fn root() -> PathBuf {
 
 /// Runs cargo in the workspace.
 pub(crate) fn cargo(arguments: &[&str], more: &[String]) -> Result<(), String> {
-    let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).args(more).current_dir(root());
     run(&mut command)
 }

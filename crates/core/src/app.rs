@@ -112,7 +112,7 @@ impl App {
         let client = LlmClient::live().map_err(|error| AppError::Http(error.to_string()))?;
         let (edits, edit_world) = (store.clone(), world.clone());
         let journal = Journal::new(JournalOptions {
-            store: sqlite.clone(),
+            store: sqlite,
             world: world.clone(),
             blobs: directories.data.join("blobs"),
             sync: durability == DurabilityLevel::Power,

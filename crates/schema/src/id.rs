@@ -212,7 +212,7 @@ names! {
 ///
 /// Every stored event has two: its log position, dense from 0 over all events, and, when it belongs to the
 /// HTTP contract, its contract position, dense over those (docs/decisions.md, "two sequences").
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Seq(pub u64);
 

@@ -33,6 +33,7 @@ pub enum Finish {
 }
 
 /// A message of the transcript.
+#[expect(clippy::large_enum_variant, reason = "most messages are assistant messages: boxing them would cost more")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Message {
@@ -237,6 +238,7 @@ pub struct AssistantMessage {
 }
 
 /// One element of an assistant message.
+#[expect(clippy::large_enum_variant, reason = "most elements are tool calls: boxing them would cost more")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum AssistantContent {

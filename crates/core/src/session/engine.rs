@@ -200,9 +200,7 @@ impl Engine {
     /// Stops all executions for a restart: their leases stay, so that the next start resumes them.
     pub(crate) async fn shutdown(&self, deadline: Duration) {
         self.shutdown.cancel();
-        for slot in self.slots().values() {
-            slot.cancel.cancel();
-        }
+        self.slots().values().for_each(|slot| slot.cancel.cancel());
         self.tracker.close();
         if tokio::time::timeout(deadline, self.tracker.wait()).await.is_err() {
             tracing::warn!("some executions did not settle before the shutdown; recovery will");
@@ -355,7 +353,7 @@ impl Engine {
             reason,
             attempt,
         };
-        let mut batch = self.batch(id, location, vec![started.into()]);
+        let mut batch = Self::batch(id, location, vec![started.into()]);
         batch.hooks = vec![Hook::AcquireLease { owner: me, fence, dead_owner }];
         batch.durability = Durability::Committed;
         self.store.append(batch).await?;
@@ -384,7 +382,7 @@ impl Engine {
                 ExecutionInterrupted { timestamp, session_id, reason: InterruptReason::User }.into()
             }
         };
-        let mut batch = self.batch(id, location, vec![event]);
+        let mut batch = Self::batch(id, location, vec![event]);
         batch.fence = Some(fence);
         batch.durability = Durability::Committed;
         if !shutdown {
@@ -397,7 +395,7 @@ impl Engine {
         Ok(())
     }
 
-    pub(crate) fn batch(&self, id: &SessionId, location: &LocationRef, events: Vec<EventData>) -> Batch {
+    pub(crate) fn batch(id: &SessionId, location: &LocationRef, events: Vec<EventData>) -> Batch {
         let items = events
             .into_iter()
             .map(|data| Item { data, id: None, metadata: None, location: Some(location.clone()) })
@@ -426,7 +424,7 @@ impl Engine {
         old: String,
     ) -> Result<Vec<Arc<StoredEvent>>, AppendError> {
         let renamed = Renamed { timestamp: self.world.now(), session_id: id.clone(), title };
-        let mut batch = self.batch(id, location, vec![renamed.into()]);
+        let mut batch = Self::batch(id, location, vec![renamed.into()]);
         batch.guard = Some(Guard::TitleIs(old));
         batch.durability = Durability::Committed;
         self.store.append(batch).await

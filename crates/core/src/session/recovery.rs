@@ -141,7 +141,7 @@ impl Engine {
         let location = self.store.session(id).await?.map(|session| session.location);
         let Some(location) = location else { return Ok(Vec::new()) };
         crate::fault::point("recover.before_batch").await.map_err(fault)?;
-        let mut batch = self.batch(id, &location, plan.events.clone());
+        let mut batch = Self::batch(id, &location, plan.events.clone());
         batch.fence = fence;
         for call in plan.calls {
             batch.hooks.push(Hook::SettleMutation(call.clone()));
@@ -217,7 +217,7 @@ impl Engine {
         match terminal {
             None => self.ask(id, Ask::RECOVERY),
             Some(event) => {
-                let mut batch = self.batch(id, &session.location, vec![event]);
+                let mut batch = Self::batch(id, &session.location, vec![event]);
                 batch.fence = Some(lease.fence);
                 let done = if next == NextAction::Completed { lease.done_seq } else { None };
                 batch.hooks = vec![Hook::ReleaseLease { done }, Hook::DropOperational];

@@ -145,7 +145,7 @@ impl Sessions {
             metadata: input.metadata,
             permissions: input.permissions,
         };
-        let mut batch = self.engine.batch(&id, &location, vec![created.into()]);
+        let mut batch = Engine::batch(&id, &location, vec![created.into()]);
         batch.expect = Expect::Empty;
         match self.engine.store.append(batch).await {
             // The clock that times the commit is the store's: the recorded row is the answer.
@@ -211,7 +211,7 @@ impl Sessions {
             }
             .into(),
         );
-        let mut batch = self.engine.batch(session, &info.location, events);
+        let mut batch = Engine::batch(session, &info.location, events);
         if let Some(item) = batch.items.last_mut() {
             item.metadata = Some(JsonObject::from_iter([("inputHash".to_owned(), hash.clone().into())]));
         }
@@ -335,7 +335,7 @@ impl Sessions {
             agent,
             previous: info.agent,
         };
-        self.engine.store.append(self.engine.batch(session, &info.location, vec![switched.into()])).await?;
+        self.engine.store.append(Engine::batch(session, &info.location, vec![switched.into()])).await?;
         Ok(())
     }
 
@@ -358,7 +358,7 @@ impl Sessions {
             model,
             previous: info.model,
         };
-        self.engine.store.append(self.engine.batch(session, &info.location, vec![switched.into()])).await?;
+        self.engine.store.append(Engine::batch(session, &info.location, vec![switched.into()])).await?;
         Ok(())
     }
 
@@ -403,7 +403,7 @@ impl Sessions {
                 }
                 .into(),
             );
-            let mut batch = self.engine.batch(session, &info.location, events);
+            let mut batch = Engine::batch(session, &info.location, events);
             batch.hooks.push(Hook::SetWake);
             self.engine.store.append(batch).await?;
         }
@@ -421,7 +421,7 @@ impl Sessions {
     pub async fn rename(&self, session: &SessionId, title: String) -> Result<(), SessionsError> {
         let info = self.get(session).await?;
         let renamed = Renamed { timestamp: self.engine.world.now(), session_id: session.clone(), title };
-        self.engine.store.append(self.engine.batch(session, &info.location, vec![renamed.into()])).await?;
+        self.engine.store.append(Engine::batch(session, &info.location, vec![renamed.into()])).await?;
         Ok(())
     }
 
@@ -446,7 +446,7 @@ impl Sessions {
         for (id, location) in order.into_iter().rev() {
             self.engine.interrupt(&id).await;
             let deleted = SessionDeleted { timestamp: self.engine.world.now(), session_id: id.clone() };
-            self.engine.store.append(self.engine.batch(&id, &location, vec![deleted.into()])).await?;
+            self.engine.store.append(Engine::batch(&id, &location, vec![deleted.into()])).await?;
         }
         Ok(())
     }

@@ -100,7 +100,7 @@ fn live(
     let world = sim_world(random);
     let sessions = Sessions::new(SessionsParts {
         store: store.clone(),
-        world: world.clone(),
+        world,
         places: Arc::new(SimPlaces::new(random.clone(), ledger.clone(), store.clone())),
         models: Arc::new(SimModels::new(random.clone(), ledger.clone())),
         effects: Arc::new(NoJournals) as Arc<dyn EffectRecovery>,

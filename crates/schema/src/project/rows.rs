@@ -98,12 +98,6 @@ pub struct ContextRow {
     pub current_values: BTreeMap<String, String>,
 }
 
-impl Default for Seq {
-    fn default() -> Self {
-        Self(0)
-    }
-}
-
 /// The row operations that projections need; all of one transaction.
 #[expect(clippy::missing_errors_doc, reason = "every operation fails only as the storage below fails")]
 pub trait Rows {

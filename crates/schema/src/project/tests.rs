@@ -5,7 +5,7 @@ use crate::event::{
     TextEnded, TextStarted, ToolCalled, ToolFailed, ToolInputStarted, ToolSuccess,
 };
 use crate::location::LocationRef;
-use crate::message::{AssistantContent, CallProvider, Message, ToolState};
+use crate::message::{AssistantContent, CallProvider, ToolState};
 use crate::model::ModelRef;
 use crate::prompt::{Delivery, Prompt};
 use crate::{EventId, Seq, SessionId, Timestamp};
@@ -207,9 +207,9 @@ fn a_newer_step_completes_an_older_one() {
     let mut log = Log::new();
     log.step("msg_s");
     log.step("msg_t");
-    let time = |id: &str| match &log.rows.get_message(&MessageId::from_trusted(id)).unwrap().message {
-        Message::Assistant(message) => message.time.completed,
-        other => panic!("no assistant: {other:?}"),
+    let time = |id: &str| {
+        let row = log.rows.get_message(&MessageId::from_trusted(id)).unwrap();
+        row.message.as_assistant().unwrap().time.completed
     };
     assert_eq!((time("msg_s"), time("msg_t")), (Some(Timestamp(6)), None));
 }

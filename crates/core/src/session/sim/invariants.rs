@@ -30,12 +30,10 @@ pub(super) fn check(
     inputs(log)?;
     executions(log)?;
     usage(store, session, log)?;
-    for ((message, call), runs) in ledger.runs() {
-        if runs > 1 {
-            return Err(format!("call {call} of {message} ran {runs} times"));
-        }
+    match ledger.runs().into_iter().find(|(_, runs)| *runs > 1) {
+        Some(((message, call), runs)) => Err(format!("call {call} of {message} ran {runs} times")),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// I2, I3: dense sequence, unique ids, contract positions dense over contract events.

@@ -111,7 +111,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Models that answer at random, and check each request they get.
-pub struct SimModels {
+pub(super) struct SimModels {
     random: Random,
     ledger: Arc<Ledger>,
 }

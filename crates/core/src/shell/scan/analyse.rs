@@ -72,7 +72,7 @@ impl Finder<'_, '_> {
         };
         let base = base_name(name).to_owned();
         if matches!(base.as_str(), "cd" | "pushd" | "popd" | "chdir") {
-            self.enter(&base, &call.words[1..]);
+            self.enter(&base, call.words.get(1..).unwrap_or_default());
             return;
         }
         self.push(&call, Some(&base));
@@ -232,8 +232,7 @@ impl Finder<'_, '_> {
                 return;
             }
         };
-        for (option, value) in &inner.places {
-            let _is_directory = option;
+        for (_option, value) in &inner.places {
             self.place(value, Usage::Enter);
         }
         if let Some(name) = inner.variables.iter().find(|name| is_loaded_variable(name)) {

@@ -46,7 +46,7 @@ type Dump = BTreeMap<String, Vec<(String, Value)>>;
 
 fn dump(conn: &Connection, sql: &str, session: &SessionId) -> Result<Dump> {
     let mut statement = conn.prepare_cached(sql)?;
-    let columns: Vec<String> = statement.column_names().into_iter().map(ToOwned::to_owned).collect();
+    let columns: Vec<String> = statement.column_names().map(ToOwned::to_owned).collect();
     let mut rows = statement.query([session.as_str()])?;
     let mut out = Dump::new();
     while let Some(row) = rows.next()? {
