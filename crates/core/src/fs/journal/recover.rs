@@ -2,11 +2,12 @@
 //! repeated: a recovery that is killed and run again ends the same.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
-use abide_schema::MutationId;
 use abide_schema::tool::Verdict;
+use abide_schema::{MutationId, Timestamp};
 use serde_json::Value;
 
 use super::work::{self, Batch};
@@ -139,19 +140,22 @@ pub(super) fn decide(state: MutationState, standings: &[Standing], is_staged: bo
 }
 
 /// The contents that later batches gave to a file: from a content to the next.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Later(BTreeMap<(String, Option<String>), Option<String>>);
 
 impl Later {
-    fn add(&mut self, mutation: &Mutation) {
-        for file in &mutation.files {
-            for (path, before, after) in work::contents_of(file) {
-                if before != after {
-                    self.0.insert((path.to_owned(), before), after);
-                }
-            }
-        }
+    /// Takes those of `batches` that began after `mutation`.
+    fn than(mutation: &Mutation, batches: &[Mutation]) -> Self {
+        let mut later: Vec<&Mutation> = batches.iter().filter(|batch| age(batch) > age(mutation)).collect();
+        later.sort_by_key(|batch| age(batch));
+        let files = later.into_iter().flat_map(|batch| &batch.files).flat_map(work::contents_of);
+        let changes = files.filter(|(_, before, after)| before != after);
+        Self(changes.map(|(path, before, after)| ((path.to_owned(), before), after)).collect())
     }
+}
+
+fn age(batch: &Mutation) -> (Timestamp, MutationId) {
+    (batch.created, batch.id.clone())
 }
 
 impl Journal {
@@ -167,12 +171,11 @@ impl Journal {
     /// # Cancel safety
     /// Can be dropped and run again.
     pub async fn recover(&self, mut batches: Vec<Mutation>, fence: Option<u64>) -> Result<Vec<Recovered>, StoreError> {
-        batches.sort_by_key(|batch| Reverse((batch.created, batch.id.clone())));
-        let mut later = Later::default();
+        batches.sort_by_key(|batch| Reverse(age(batch)));
+        let unsettled = self.inner.options.store.all_mutations().await?;
         let mut recovered = Vec::with_capacity(batches.len());
         for batch in batches {
-            recovered.push(self.recover_one(&batch, fence, &later).await?);
-            later.add(&batch);
+            recovered.push(self.recover_one(&batch, fence, &Later::than(&batch, &unsettled)).await?);
         }
         Ok(recovered)
     }
@@ -185,10 +188,12 @@ impl Journal {
     /// # Cancel safety
     /// As [`Journal::recover`].
     pub async fn recover_mutation(&self, mutation: Mutation, fence: Option<u64>) -> Result<Recovered, StoreError> {
-        self.recover_one(&mutation, fence, &Later::default()).await
+        let unsettled = self.inner.options.store.all_mutations().await?;
+        self.recover_one(&mutation, fence, &Later::than(&mutation, &unsettled)).await
     }
 
-    /// Deletes staged contents that no unsettled batch knows, in these directories (not below them). Returns how many.
+    /// Deletes what nobody needs: staged contents that no unsettled batch knows, in these directories (not below them),
+    /// and before-images that are too old or too many. Returns how many files.
     ///
     /// # Errors
     /// When the unsettled batches cannot be read.
@@ -197,13 +202,17 @@ impl Journal {
     /// Can be dropped and run again.
     pub async fn sweep(&self, directories: Vec<PathBuf>) -> Result<usize, StoreError> {
         let batches = self.inner.options.store.all_mutations().await?;
-        let files = batches.iter().flat_map(|batch| &batch.files);
-        let live: BTreeSet<String> = files.filter_map(|file| file.tmp_path.clone()).collect();
-        let sweeping = move || {
+        let files = || batches.iter().flat_map(|batch| &batch.files);
+        let live: BTreeSet<String> = files().filter_map(|file| file.tmp_path.clone()).collect();
+        let needed: HashSet<String> = files().filter_map(|file| file.before_hash.clone()).collect();
+        let millis = u64::try_from(self.inner.options.world.now().as_millis()).unwrap_or_default();
+        let (blobs, now) = (self.inner.blobs.clone(), SystemTime::UNIX_EPOCH + Duration::from_millis(millis));
+        run(move || {
             let forgotten = directories.iter().flat_map(|directory| work::forgotten(directory, &live));
-            forgotten.filter(|path| std::fs::remove_file(path).is_ok()).count()
-        };
-        blocking(sweeping).await.map_err(|error| StoreError::Other(error.to_string()))
+            let n_staged = forgotten.filter(|path| std::fs::remove_file(path).is_ok()).count();
+            n_staged + blobs.sweep(&needed, now).unwrap_or_default()
+        })
+        .await
     }
 
     async fn recover_one(

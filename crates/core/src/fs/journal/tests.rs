@@ -396,6 +396,9 @@ async fn two_unsettled_batches_of_one_file_are_both_applied() {
     let recovered = desk.journal.recover(batches, None).await.unwrap();
     assert_eq!(recovered.iter().map(|one| one.verdict).collect::<Vec<_>>(), [Verdict::Applied; 3]);
     assert_eq!(desk.read("file").as_deref(), Some("1"));
+    for batch in desk.store.all_mutations().await.unwrap() {
+        assert_eq!(desk.journal.recover_mutation(batch, None).await.unwrap().verdict, Verdict::Applied);
+    }
 
     desk.write("file", "foreign");
     let batches = desk.store.all_mutations().await.unwrap();
