@@ -298,6 +298,3 @@ fn rate_limit_details(headers: &IndexMap<String, String>, retry_after_ms: Option
     }
     (details != RateLimitDetails::default()).then_some(details)
 }
-
-#[cfg(test)]
-mod tests;

@@ -325,6 +325,3 @@ impl Settings<'_> {
         Ok(settings.merge(&own))
     }
 }
-
-#[cfg(test)]
-mod tests;

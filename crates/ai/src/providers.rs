@@ -113,6 +113,3 @@ impl Provider {
         self.route.model(selection)
     }
 }
-
-#[cfg(test)]
-mod tests;

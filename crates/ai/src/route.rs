@@ -238,6 +238,3 @@ impl fmt::Debug for Route {
             .finish_non_exhaustive()
     }
 }
-
-#[cfg(test)]
-mod tests;

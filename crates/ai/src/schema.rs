@@ -25,6 +25,3 @@ pub type ProviderMetadata = BTreeMap<String, JsonObject>;
 pub fn provider_metadata(key: &str, values: JsonObject) -> Option<ProviderMetadata> {
     (!values.is_empty()).then(|| ProviderMetadata::from([(key.to_owned(), values)]))
 }
-
-#[cfg(test)]
-mod tests;

@@ -138,6 +138,3 @@ pub fn route() -> Route {
         defaults: Defaults::default(),
     })
 }
-
-#[cfg(test)]
-mod tests;

@@ -214,6 +214,3 @@ pub fn lenient<'de, D: serde::Deserializer<'de>, T: DeserializeOwned>(deserializ
     let value = Option::<Value>::deserialize(deserializer)?;
     Ok(value.and_then(|value| serde_json::from_value(value).ok()))
 }
-
-#[cfg(test)]
-mod tests;

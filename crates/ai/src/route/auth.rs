@@ -289,6 +289,3 @@ fn missing(source: &str) -> AIError {
 fn is_missing(error: &AIError) -> bool {
     matches!(error.kind(), AIErrorKind::Authentication { kind: AuthenticationKind::Missing })
 }
-
-#[cfg(test)]
-mod tests;

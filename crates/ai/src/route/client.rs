@@ -4,10 +4,12 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, stream};
 use serde_json::Value;
+use tokio::time::timeout;
 use tracing::{Instrument as _, debug_span};
 use url::Url;
 
@@ -251,6 +253,10 @@ fn resolve(request: &LLMRequest) -> LLMRequest {
     })
 }
 
+/// How long the end of a body may follow the last event.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(50);
+/// The most bytes after the last event that are read to keep a connection.
+const MAX_DRAIN: usize = 64 * 1024;
 /// The most bytes of an answer that is no stream.
 const MAX_HEAD: usize = 1024 * 1024;
 
@@ -332,8 +338,28 @@ impl Running {
             if let Err(error) = done {
                 self.error = Some(error);
             }
+            if self.is_body_done {
+                self.drain().await;
+            }
             self.events = out.into_iter();
         }
+    }
+
+    /// Reads the end of the body that follows the last event, so that the connection can serve the next
+    /// call, and closes the exchange. A server that does not end its body is not waited for.
+    async fn drain(&mut self) {
+        let mut left = MAX_DRAIN;
+        let rest = async {
+            while let Some(Ok(chunk)) = self.body.next().await {
+                left = left.saturating_sub(chunk.len());
+                if left == 0 {
+                    break;
+                }
+            }
+        };
+        // Either way the exchange is over.
+        drop(timeout(DRAIN_TIMEOUT, rest).await);
+        self.stop();
     }
 
     fn take_chunk(&mut self, chunk: &Bytes, out: &mut Vec<LLMEvent>) -> Result<(), AIError> {
@@ -345,9 +371,8 @@ impl Running {
             head.extend_from_slice(chunk.get(..room).unwrap_or(chunk));
         }
         if self.take_frames(out)? == Flow::Done {
-            self.parser.finish(out)?;
-            self.stop();
-            return Ok(());
+            self.is_body_done = true;
+            return self.parser.finish(out);
         }
         pushed
     }
@@ -418,6 +443,3 @@ impl Running {
 pub fn model_name(model: &LanguageModel) -> String {
     format!("{}/{}", model.provider, model.id)
 }
-
-#[cfg(test)]
-mod tests;

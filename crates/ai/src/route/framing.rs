@@ -159,6 +159,3 @@ fn valid(bytes: Vec<u8>) -> Bytes {
         Err(error) => Bytes::from(String::from_utf8_lossy(error.as_bytes()).into_owned()),
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -686,6 +686,3 @@ impl ConfigurationError {
         Self { provider: provider.into(), message: message.into() }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,8 +3,20 @@
 #[cfg(test)]
 mod cases;
 #[cfg(test)]
+mod chat_requests;
+#[cfg(test)]
+mod client;
+#[cfg(test)]
+mod executor;
+#[cfg(test)]
+mod framing;
+#[cfg(test)]
+mod recorder;
+#[cfg(test)]
 mod requests;
 #[cfg(test)]
 mod streams;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod tools;

@@ -144,6 +144,3 @@ fn map_subschemas(schema: &JsonObject, map: &mut dyn FnMut(&Value) -> Value) -> 
         })
         .collect()
 }
-
-#[cfg(test)]
-mod tests;
