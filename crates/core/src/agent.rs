@@ -6,9 +6,10 @@ use abide_schema::AgentId;
 use abide_schema::agent::{AgentInfo, AgentMode};
 use abide_schema::config::{AgentConfig, Diagnostic, DiagnosticKind, Severity};
 use abide_schema::model::ProviderRequest;
+use abide_schema::permission::Effect;
 
-use crate::config::{Config, Directories, merge_headers, merge_json};
-use crate::permission::{BuiltinAgent, DefaultPaths, agent_rules, base_rules};
+use crate::config::{Config, Directories, OriginKind, merge_headers, merge_json};
+use crate::permission::{BuiltinAgent, DefaultPaths, agent_rules, base_rules, matches};
 
 /// The base prompt: what every agent without a system prompt of its own is told.
 pub const BASE_PROMPT: &str = include_str!("agent/prompts/base.md");
@@ -35,6 +36,7 @@ impl Agents {
         let paths = DefaultPaths { data: &directories.data, temp: &temp };
         let shared = config.permissions();
         let denials = config.managed_denials();
+        report_overridden(config, diagnostics);
         let mut configured = config.agents();
         let mut list = Vec::new();
         let mut add = |mut agent: AgentInfo, own: Option<AgentConfig>| {
@@ -105,6 +107,30 @@ fn pick_default(config: &Config, list: &[Arc<AgentInfo>], diagnostics: &mut Vec<
         diagnostics.push(diagnostic);
     }
     selectable(&DEFAULT_AGENT.into()).or_else(|| list.iter().find(|agent| is_selectable(agent)).cloned())
+}
+
+/// Says where a project allows what its user denied for all projects.
+fn report_overridden(config: &Config, diagnostics: &mut Vec<Diagnostic>) {
+    let of = |kind: OriginKind, effect: Effect| {
+        config.documents.iter().filter(move |document| document.origin.kind == kind).flat_map(move |document| {
+            document.info.permissions.iter().filter(move |rule| rule.effect == effect).map(move |rule| (rule, document))
+        })
+    };
+    for (denied, _) in of(OriginKind::Global, Effect::Deny) {
+        let allowed = of(OriginKind::Project, Effect::Allow)
+            .find(|(rule, _)| matches(&denied.action, &rule.action) && matches(&denied.resource, &rule.resource));
+        if let Some((rule, document)) = allowed {
+            let message = format!(
+                "the project allows {} {:?}, which overrides your own rule that denies {} {:?}",
+                rule.action, rule.resource, denied.action, denied.resource
+            );
+            let mut diagnostic = Diagnostic::new(Severity::Warning, DiagnosticKind::Conflict, message)
+                .at("/permissions")
+                .hint("remove one of the two rules if this is not meant");
+            diagnostic.path.clone_from(&document.origin.path);
+            diagnostics.push(diagnostic);
+        }
+    }
 }
 
 /// An agent that nothing is known of.

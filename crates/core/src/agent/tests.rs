@@ -124,3 +124,22 @@ fn the_default_agent() {
     check_default(r#"{ "agents": { "build": { "disabled": true } } }"#, Some("plan"), 0);
     check_default(r#"{ "agents": { "build": { "hidden": true }, "plan": { "mode": "subagent" } } }"#, None, 0);
 }
+
+#[test]
+fn a_project_that_allows_what_the_user_denied_is_named() {
+    let tree = Tree::new(&[
+        (
+            "home/.config/abide/abide.jsonc",
+            r#"{ "model": "a/global", "permission": [{"action":"shell","resource":"rm *","effect":"deny"}, {"action":"edit","resource":"x","effect":"deny"}] }"#,
+        ),
+        (
+            "project/abide.jsonc",
+            r#"{ "model": "b/project", "permission": [{"action":"shell","resource":"*","effect":"allow"}, {"action":"edit","resource":"x","effect":"ask"}] }"#,
+        ),
+    ]);
+    let state = tree.state("project", Some("project"));
+    let messages: Vec<&str> = state.diagnostics.iter().map(|found| found.message.as_str()).collect();
+    assert_eq!(messages, ["the project allows shell \"*\", which overrides your own rule that denies shell \"rm *\""]);
+    let rules = &state.agents.default_agent().unwrap().permissions;
+    assert_eq!(evaluate("shell", "rm x", Path::new("/p"), rules), Effect::Allow);
+}

@@ -51,7 +51,9 @@ impl Directories {
         let managed = flags::variable(world, "TEST_MANAGED_CONFIG_DIR").and_then(absolute);
         let system = if cfg!(target_os = "macos") { "/Library/Application Support" } else { "/etc" };
         Ok(Self {
-            data: base("XDG_DATA_HOME", ".local/share").join("abide"),
+            data: flags::variable(world, "DATA_DIR")
+                .and_then(absolute)
+                .unwrap_or_else(|| base("XDG_DATA_HOME", ".local/share").join("abide")),
             cache: base("XDG_CACHE_HOME", ".cache").join("abide"),
             config: flags::variable(world, "CONFIG_DIR")
                 .and_then(absolute)

@@ -744,3 +744,95 @@ fn nothing_read_from_a_document_makes_it_panic() {
     }
     assert_eq!(Path::new("/a/b"), directories::clean(Path::new("/a/./c/..//b/")));
 }
+
+/// Any JSON value, with the keys that mean something.
+fn any_value() -> impl proptest::strategy::Strategy<Value = Value> {
+    use proptest::prelude::*;
+    let keys = [
+        "agent",
+        "agents",
+        "mode",
+        "permission",
+        "permissions",
+        "tools",
+        "provider",
+        "providers",
+        "models",
+        "options",
+        "npm",
+        "api",
+        "request",
+        "headers",
+        "body",
+        "cost",
+        "limit",
+        "variants",
+        "mcp",
+        "servers",
+        "timeout",
+        "compaction",
+        "keep",
+        "command",
+        "commands",
+        "template",
+        "model",
+        "variant",
+        "plugin",
+        "plugins",
+        "skills",
+        "experimental",
+        "policies",
+        "server",
+        "logLevel",
+        "abide",
+        "steps",
+        "maxSteps",
+        "x/y~z",
+        "",
+    ];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i32>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        prop_oneof![Just("allow"), Just("a/b"), Just("a/b#c"), Just("deprecated"), Just("~/x"), Just("")]
+            .prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 60, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((prop::sample::select(keys.to_vec()), inner), 0..6).prop_map(|entries| {
+                entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<JsonObject>().into()
+            }),
+        ]
+    })
+}
+
+/// Converts and decodes a text; `None` when it is rejected.
+fn convert_text(text: &str) -> Option<(ConfigDocument, Value)> {
+    let world = World::real().with_environment(BTreeMap::new());
+    let mut files = FileSet::default();
+    let mut reader = parse::Reader { world: &world, home: Path::new("/home/u"), files: &mut files };
+    let (value, mut report) = parse::parse_document(text.as_bytes(), None, Path::new("/nowhere"), &mut reader);
+    let mut value = value?;
+    v1::convert(&mut value, Path::new("/home/u"), &mut report);
+    let (info, value) = decode::decode(value, &mut report);
+    Some((info, Value::Object(value)))
+}
+
+proptest::proptest! {
+    #[test]
+    fn what_was_converted_means_the_same_when_it_is_read_again(value in any_value()) {
+        if let Some((info, value)) = convert_text(&value.to_string()) {
+            let (again, same) = convert_text(&value.to_string()).unwrap();
+            proptest::prop_assert_eq!(info, again);
+            proptest::prop_assert_eq!(value, same);
+        }
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in ".{0,200}") {
+        let _read = convert_text(&text);
+        let _read = convert_text(&format!("{{\"agent\": {text}}}"));
+    }
+}
