@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_ai::route::auth::Secret;
+pub use abide_ai::route::auth::Secret;
 use abide_schema::catalog::ConnectionInfo;
 use abide_schema::{CredentialId, IntegrationId, JsonObject};
 use serde::{Deserialize, Serialize};

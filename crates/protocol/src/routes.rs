@@ -100,44 +100,44 @@ endpoints! {
         => Located<ProviderInfo>,
         [ProviderNotFound, LocationNotFound, LocationPermissionDenied, ServiceUnavailable];
     /// Lists the slash commands.
-    CommandList = GET "/api/command" "v2.command.list" located, Contract NotYet, NoQuery, NoBody
+    CommandList = GET "/api/command" "v2.command.list" located, Contract Yes, NoQuery, NoBody
         => Located<Vec<CommandInfo>>, [LocationNotFound, LocationPermissionDenied];
     /// Lists the skills.
-    SkillList = GET "/api/skill" "v2.skill.list" located, Contract NotYet, NoQuery, NoBody
+    SkillList = GET "/api/skill" "v2.skill.list" located, Contract Yes, NoQuery, NoBody
         => Located<Vec<SkillInfo>>, [LocationNotFound, LocationPermissionDenied];
     /// Lists the references.
-    ReferenceList = GET "/api/reference" "v2.reference.list" located, Contract NotYet, NoQuery, NoBody
+    ReferenceList = GET "/api/reference" "v2.reference.list" located, Contract Yes, NoQuery, NoBody
         => Located<Vec<ReferenceInfo>>, [LocationNotFound, LocationPermissionDenied];
     /// Lists the integrations.
-    IntegrationList = GET "/api/integration" "v2.integration.list" located, Contract NotYet, NoQuery, NoBody
+    IntegrationList = GET "/api/integration" "v2.integration.list" located, Contract Yes, NoQuery, NoBody
         => Located<Vec<IntegrationInfo>>, [LocationNotFound, LocationPermissionDenied];
     /// Describes an integration.
-    IntegrationGet = GET "/api/integration/{integrationID}" "v2.integration.get" located, Contract NotYet, NoQuery,
+    IntegrationGet = GET "/api/integration/{integrationID}" "v2.integration.get" located, Contract Yes, NoQuery,
         NoBody => Located<IntegrationInfo>, [IntegrationNotFound, LocationNotFound, LocationPermissionDenied];
     /// Stores a key.
     IntegrationConnectKey = POST "/api/integration/{integrationID}/connect/key" "v2.integration.connect.key" located,
-        Contract NotYet, NoQuery, ConnectKey => NoContent,
+        Contract Yes, NoQuery, ConnectKey => NoContent,
         [IntegrationNotFound, LocationNotFound, LocationPermissionDenied];
     /// Begins an authorization flow.
     IntegrationConnectOauth = POST "/api/integration/{integrationID}/connect/oauth" "v2.integration.connect.oauth"
-        located, Contract NotYet, NoQuery, ConnectOauth => Located<Attempt>,
+        located, Contract Yes, NoQuery, ConnectOauth => Located<Attempt>,
         [IntegrationNotFound, IntegrationMethodNotFound, LocationNotFound, LocationPermissionDenied];
     /// Says where an authorization flow stands.
     IntegrationAttemptGet = GET "/api/integration/attempt/{attemptID}" "v2.integration.attempt.status" located,
-        Contract NotYet, NoQuery, NoBody => Located<AttemptStatus>,
+        Contract Yes, NoQuery, NoBody => Located<AttemptStatus>,
         [IntegrationAttemptNotFound, LocationNotFound, LocationPermissionDenied];
     /// Ends an authorization flow.
     IntegrationAttemptComplete = POST "/api/integration/attempt/{attemptID}/complete"
-        "v2.integration.attempt.complete" located, Contract NotYet, NoQuery, CompleteAttempt => NoContent,
+        "v2.integration.attempt.complete" located, Contract Yes, NoQuery, CompleteAttempt => NoContent,
         [IntegrationAttemptNotFound, LocationNotFound, LocationPermissionDenied];
     /// Gives an authorization flow up.
     IntegrationAttemptCancel = DELETE "/api/integration/attempt/{attemptID}" "v2.integration.attempt.cancel" located,
-        Contract NotYet, NoQuery, NoBody => NoContent, [LocationNotFound, LocationPermissionDenied];
+        Contract Yes, NoQuery, NoBody => NoContent, [LocationNotFound, LocationPermissionDenied];
     /// Changes a credential's label.
-    CredentialUpdate = PATCH "/api/credential/{credentialID}" "v2.credential.update" located, Contract NotYet,
+    CredentialUpdate = PATCH "/api/credential/{credentialID}" "v2.credential.update" located, Contract Yes,
         NoQuery, UpdateCredential => NoContent, [LocationNotFound, LocationPermissionDenied];
     /// Removes a credential.
-    CredentialRemove = DELETE "/api/credential/{credentialID}" "v2.credential.remove" located, Contract NotYet,
+    CredentialRemove = DELETE "/api/credential/{credentialID}" "v2.credential.remove" located, Contract Yes,
         NoQuery, NoBody => NoContent, [LocationNotFound, LocationPermissionDenied];
 
     /// Lists sessions.

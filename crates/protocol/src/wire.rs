@@ -17,16 +17,10 @@ mod catalogue;
 mod files;
 mod integration;
 
-pub use catalogue::{
-    CommandInfo, ModelApi, ModelCapabilities, ModelCost, ModelCostCache, ModelCostTier, ModelInfo, ModelLimit,
-    ModelRequest, ModelStatus, ModelTime, ModelVariant, ProviderApi, ProviderInfo, ReferenceInfo, ReferenceSource,
-    SkillInfo, TierKind,
-};
+pub use abide_schema::catalog::{CommandInfo, IntegrationInfo, ModelInfo, ProviderInfo, SkillInfo};
+pub use catalogue::{ReferenceInfo, ReferenceSource};
 pub use files::{Bytes, ConnectToken, EntryKind, FileEntry, Pty, PtyStatus};
-pub use integration::{
-    Attempt, AttemptMode, AttemptStatus, AttemptTime, Connection, IntegrationInfo, IntegrationMethod,
-    IntegrationPrompt, IntegrationWhen, PromptOption, WhenOp,
-};
+pub use integration::{Attempt, AttemptMode, AttemptStatus, AttemptTime};
 
 /// Something that a JSON answer holds.
 pub trait Wire {

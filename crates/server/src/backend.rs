@@ -10,13 +10,15 @@ use abide_core::store::{Store, StoreError};
 use abide_core::world::World;
 use abide_protocol::body::{CreateSession, SendPrompt};
 use abide_protocol::error::ApiError;
-use abide_protocol::wire::{CommandInfo, EntryKind, FileEntry, ModelInfo, ProviderInfo, ReferenceInfo, SkillInfo};
+use abide_protocol::wire::{
+    CommandInfo, EntryKind, FileEntry, IntegrationInfo, ModelInfo, ProviderInfo, ReferenceInfo, SkillInfo,
+};
 use abide_schema::agent::AgentInfo;
 use abide_schema::location::{LocationInfo, LocationRef};
 use abide_schema::message::Message;
 use abide_schema::model::ModelRef;
 use abide_schema::session::{Admitted, SessionInfo};
-use abide_schema::{AgentId, SessionId};
+use abide_schema::{AgentId, CredentialId, IntegrationId, ProviderId, SessionId};
 use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
@@ -58,8 +60,6 @@ pub trait Backend: Send + Sync + 'static {
     fn store(&self) -> &Arc<dyn Store>;
     /// Opens a directory, or returns the open one.
     fn directory<'a>(&'a self, location: &'a LocationRef) -> Answer<'a, Arc<dyn Directory>>;
-    /// Returns a directory that is open already: only such a one has pending requests.
-    fn open_directory(&self, location: &LocationRef) -> Option<Arc<dyn Directory>>;
     /// Creates a session, or returns the recorded one with that id. The location is filled in.
     fn create(&self, input: CreateSession) -> Answer<'_, SessionInfo>;
     /// Admits a prompt.
@@ -92,14 +92,24 @@ pub trait Directory: Send + Sync {
     fn agents(&self) -> Vec<AgentInfo>;
     /// The models of its usable providers.
     fn models(&self) -> Answer<'_, Vec<ModelInfo>>;
-    /// Its providers.
+    /// Its usable providers.
     fn providers(&self) -> Answer<'_, Vec<ProviderInfo>>;
+    /// A provider, usable or not.
+    fn provider<'a>(&'a self, id: &'a ProviderId) -> Option<ProviderInfo>;
     /// Its slash commands.
-    fn commands(&self) -> Answer<'_, Vec<CommandInfo>>;
+    fn commands(&self) -> Vec<CommandInfo>;
     /// Its skills.
-    fn skills(&self) -> Answer<'_, Vec<SkillInfo>>;
+    fn skills(&self) -> Vec<SkillInfo>;
     /// Its references.
-    fn references(&self) -> Answer<'_, Vec<ReferenceInfo>>;
+    fn references(&self) -> Vec<ReferenceInfo>;
+    /// Its integrations with their connections.
+    fn integrations(&self) -> Answer<'_, Vec<IntegrationInfo>>;
+    /// Stores a key of an integration.
+    fn add_key(&self, integration: IntegrationId, key: String, label: Option<String>) -> Answer<'_, ()>;
+    /// Gives a credential another label; an unknown one is no error.
+    fn relabel_credential(&self, id: CredentialId, label: String) -> Answer<'_, ()>;
+    /// Removes a credential; an unknown one is no error.
+    fn remove_credential(&self, id: CredentialId) -> Answer<'_, ()>;
     /// Lists a directory below it.
     fn list_files<'a>(&'a self, path: Option<&'a str>) -> Answer<'a, Vec<FileEntry>>;
     /// Finds files and directories below it, the best first.

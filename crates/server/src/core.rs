@@ -1,268 +1,313 @@
-//! The engine behind the API.
+//! The engine behind the API: [`App`] as a [`Backend`], [`Location`] as a [`Directory`].
 
-use std::io;
 use std::sync::Arc;
 
 use abide_core::app::App;
-use abide_core::fs::browse::{BrowseError, Browser, Find};
+use abide_core::credential::{CredentialError, Secret};
+use abide_core::fs::browse::{BrowseError, Browser, EntryKind as BrowseKind, Find};
 use abide_core::location::{Location, LocationError};
 use abide_core::permission::PermissionService;
 use abide_core::question::QuestionService;
 use abide_core::session::place::PlaceError;
-use abide_core::session::{self as engine, FileInput, PromptSession, SessionsError};
+use abide_core::session::{self, FileInput, PromptSession, SessionsError};
 use abide_core::store::Store;
 use abide_core::world::World;
 use abide_protocol::body::{CreateSession, SendPrompt};
 use abide_protocol::error::{ApiError, InvalidKind};
-use abide_protocol::wire::{CommandInfo, EntryKind, FileEntry, ModelInfo, ProviderInfo, ReferenceInfo, SkillInfo};
+use abide_protocol::wire::{
+    CommandInfo, EntryKind, FileEntry, IntegrationInfo, ModelInfo, ProviderInfo, ReferenceInfo, SkillInfo,
+};
 use abide_schema::agent::AgentInfo;
 use abide_schema::location::{LocationInfo, LocationRef};
 use abide_schema::message::Message;
 use abide_schema::model::ModelRef;
 use abide_schema::session::{Admitted, SessionInfo};
-use abide_schema::{AgentId, SessionId};
-use bytes::Bytes;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use abide_schema::{AgentId, CredentialId, IntegrationId, ProviderId, SessionId};
+use futures_util::FutureExt as _;
+use tokio::io::AsyncReadExt as _;
+use tokio_util::io::ReaderStream;
 
 use crate::backend::{Answer, Backend, Directory, Failure, FileContent};
 
-/// Bytes of a file that are read at a time.
-const CHUNK: usize = 64 * 1024;
-
-/// Makes the backend of the real engine.
+/// Returns the engine as the server wants it.
 pub fn core_backend(app: Arc<App>) -> Arc<dyn Backend> {
-    Arc::new(CoreBackend { app })
+    app
 }
 
-struct CoreBackend {
-    app: Arc<App>,
-}
-
-fn sessions_failure(error: SessionsError) -> Failure {
-    let message = error.to_string();
-    match error {
-        SessionsError::NotFound(session_id) => ApiError::session_not_found(session_id).into(),
-        SessionsError::MessageNotFound { session, message } => ApiError::message_not_found(session, message).into(),
-        SessionsError::Conflict { resource } => ApiError::Conflict { message, resource: Some(resource) }.into(),
-        SessionsError::UnknownAgent { agent, .. } => {
-            ApiError::AgentNotFound { message, agent_id: AgentId::new(agent) }.into()
+impl From<SessionsError> for Failure {
+    fn from(error: SessionsError) -> Self {
+        let message = error.to_string();
+        match error {
+            SessionsError::NotFound(id) => ApiError::session_not_found(id).into(),
+            SessionsError::MessageNotFound { session, message } => ApiError::message_not_found(session, message).into(),
+            SessionsError::Conflict { resource } => ApiError::Conflict { message, resource: Some(resource) }.into(),
+            SessionsError::UnknownAgent { agent, known: _ } => {
+                ApiError::AgentNotFound { message, agent_id: AgentId::new(agent) }.into()
+            }
+            SessionsError::Busy(session_id) => ApiError::SessionBusy { message, session_id }.into(),
+            SessionsError::Invalid { field, message } => {
+                let kind = Some(InvalidKind::Payload.as_str().to_owned());
+                ApiError::InvalidRequest { message, kind, field: Some(field.to_owned()) }.into()
+            }
+            SessionsError::Place(error) => error.into(),
+            other => Self::internal(other),
         }
-        SessionsError::Busy(session_id) => ApiError::SessionBusy { message, session_id }.into(),
-        SessionsError::Invalid { field, .. } => ApiError::InvalidRequest {
-            message,
-            kind: Some(InvalidKind::Payload.as_str().to_owned()),
-            field: Some(field.to_owned()),
-        }
-        .into(),
-        SessionsError::Place(error) => place_failure(&error),
-        _ => Failure::internal(message),
     }
 }
 
-fn place_failure(error: &PlaceError) -> Failure {
-    let message = error.to_string();
-    match error {
-        PlaceError::Directory { directory, .. } => {
-            ApiError::LocationNotFound { message, location: directory.clone() }.into()
+impl From<PlaceError> for Failure {
+    fn from(error: PlaceError) -> Self {
+        let message = error.to_string();
+        match error {
+            PlaceError::Directory { directory, .. } => {
+                ApiError::LocationNotFound { message, location: directory }.into()
+            }
+            PlaceError::UnknownAgent { agent, .. } => {
+                ApiError::AgentNotFound { message, agent_id: AgentId::new(agent) }.into()
+            }
+            PlaceError::Config(_) | PlaceError::Model(_) => {
+                ApiError::ServiceUnavailable { message, service: Some("location".to_owned()) }.into()
+            }
+            other => Self::internal(other),
         }
-        PlaceError::UnknownAgent { agent, .. } => {
-            ApiError::AgentNotFound { message, agent_id: AgentId::new(agent.as_str()) }.into()
-        }
-        _ => Failure::internal(message),
     }
 }
 
-fn location_failure(error: &LocationError) -> Failure {
-    let message = error.to_string();
-    match error {
-        LocationError::Invalid { .. } => ApiError::invalid(InvalidKind::Query, message).into(),
-        LocationError::NotFound { directory, .. } => {
-            ApiError::LocationNotFound { message, location: directory.clone() }.into()
+impl From<LocationError> for Failure {
+    fn from(error: LocationError) -> Self {
+        let message = error.to_string();
+        match error {
+            LocationError::Invalid { .. } => ApiError::invalid(InvalidKind::Query, message).into(),
+            LocationError::NotFound { directory, .. } => {
+                ApiError::LocationNotFound { message, location: directory }.into()
+            }
+            LocationError::PermissionDenied { directory } => {
+                ApiError::LocationPermissionDenied { message, location: directory }.into()
+            }
+            LocationError::Config(_) | LocationError::Interrupted { .. } => {
+                ApiError::ServiceUnavailable { message, service: Some("location".to_owned()) }.into()
+            }
+            other => Self::internal(other),
         }
-        LocationError::PermissionDenied { directory } => {
-            ApiError::LocationPermissionDenied { message, location: directory.clone() }.into()
-        }
-        _ => Failure::internal(message),
     }
 }
 
-fn browse_failure(error: BrowseError) -> Failure {
-    let message = error.to_string();
-    match error {
-        BrowseError::NotFound { path } => ApiError::FileNotFound { message, path }.into(),
-        BrowseError::Outside { .. } => ApiError::Forbidden { message }.into(),
-        BrowseError::NotAFile { .. } | BrowseError::NotADirectory { .. } => {
-            ApiError::invalid(InvalidKind::Params, message).into()
+impl From<BrowseError> for Failure {
+    fn from(error: BrowseError) -> Self {
+        let message = error.to_string();
+        match error {
+            BrowseError::NotFound { path } => ApiError::FileNotFound { message, path }.into(),
+            BrowseError::Outside { .. } => ApiError::Forbidden { message }.into(),
+            BrowseError::NotAFile { .. } | BrowseError::NotADirectory { .. } => {
+                ApiError::InvalidRequest { message, kind: None, field: Some("path".to_owned()) }.into()
+            }
+            other => Self::internal(other),
         }
-        BrowseError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-            ApiError::Forbidden { message }.into()
-        }
-        other => Failure::internal(other),
     }
 }
 
-/// Turns core's form of a catalogue entry into the wire's; both have the same fields.
-fn convert<A: Serialize, B: DeserializeOwned>(value: &A) -> Result<B, Failure> {
-    serde_json::to_value(value).and_then(serde_json::from_value).map_err(Failure::internal)
+impl From<CredentialError> for Failure {
+    fn from(error: CredentialError) -> Self {
+        match error {
+            CredentialError::Empty => ApiError::invalid(InvalidKind::Payload, error.to_string()).into(),
+            CredentialError::Busy { .. } => {
+                ApiError::ServiceUnavailable { message: error.to_string(), service: Some("credential".to_owned()) }
+                    .into()
+            }
+            other => Self::internal(other),
+        }
+    }
 }
 
-impl Backend for CoreBackend {
+impl Backend for App {
     fn world(&self) -> &World {
-        self.app.world()
+        Self::world(self)
     }
 
     fn store(&self) -> &Arc<dyn Store> {
-        self.app.store()
+        Self::store(self)
     }
 
     fn directory<'a>(&'a self, location: &'a LocationRef) -> Answer<'a, Arc<dyn Directory>> {
-        Box::pin(async move {
-            let location = self.app.locations().get(location).await.map_err(|error| location_failure(&error))?;
-            Ok(Arc::new(CoreDirectory { browser: Browser::new(location.access().clone()), location }) as _)
-        })
-    }
-
-    fn open_directory(&self, location: &LocationRef) -> Option<Arc<dyn Directory>> {
-        let location = self.app.locations().opened(location)?;
-        Some(Arc::new(CoreDirectory { browser: Browser::new(location.access().clone()), location }))
+        async move {
+            let location = self.locations().get(location).await?;
+            Ok(location as Arc<dyn Directory>)
+        }
+        .boxed()
     }
 
     fn create(&self, input: CreateSession) -> Answer<'_, SessionInfo> {
-        Box::pin(async move {
-            let CreateSession { id, agent, model, location } = input;
-            let input = engine::CreateSession { id, agent, model, location, ..engine::CreateSession::default() };
-            self.app.sessions().create(input).await.map_err(sessions_failure)
-        })
+        let CreateSession { id, agent, model, location } = input;
+        let input = session::CreateSession { id, agent, model, location, ..session::CreateSession::default() };
+        async move { Ok(self.sessions().create(input).await?) }.boxed()
     }
 
     fn prompt<'a>(&'a self, session: &'a SessionId, input: SendPrompt) -> Answer<'a, Admitted> {
-        Box::pin(async move {
-            let files = input.prompt.files.map(|files| {
-                files
-                    .into_iter()
-                    .map(|file| FileInput {
-                        uri: file.uri,
-                        name: file.name,
-                        description: file.description,
-                        source: file.source,
-                    })
-                    .collect()
-            });
-            let prompt = PromptSession {
-                id: input.id,
-                text: input.prompt.text,
-                files,
-                agents: input.prompt.agents,
-                delivery: input.delivery.unwrap_or_default(),
-                resume: input.resume,
-                metadata: None,
+        let SendPrompt { prompt, id, delivery, resume } = input;
+        let files = prompt.files.map(|files| {
+            let input = |file: abide_protocol::body::PromptInputFileAttachment| FileInput {
+                uri: file.uri,
+                name: file.name,
+                description: file.description,
+                source: file.source,
             };
-            self.app.sessions().prompt(session, prompt).await.map_err(sessions_failure)
-        })
+            files.into_iter().map(input).collect()
+        });
+        let input = PromptSession {
+            id,
+            text: prompt.text,
+            files,
+            agents: prompt.agents,
+            delivery: delivery.unwrap_or_default(),
+            resume,
+            metadata: None,
+        };
+        async move { Ok(self.sessions().prompt(session, input).await?) }.boxed()
     }
 
     fn active(&self) -> Vec<SessionId> {
-        self.app.sessions().active()
+        self.sessions().active()
     }
 
     fn wait<'a>(&'a self, session: &'a SessionId) -> Answer<'a, ()> {
-        Box::pin(async move { self.app.sessions().wait(session).await.map(|_| ()).map_err(sessions_failure) })
+        async move {
+            self.sessions().wait(session).await?;
+            Ok(())
+        }
+        .boxed()
     }
 
     fn interrupt<'a>(&'a self, session: &'a SessionId) -> Answer<'a, ()> {
-        Box::pin(async move { self.app.sessions().interrupt(session).await.map(|_| ()).map_err(sessions_failure) })
+        async move {
+            self.sessions().interrupt(session).await?;
+            Ok(())
+        }
+        .boxed()
     }
 
     fn compact<'a>(&'a self, session: &'a SessionId) -> Answer<'a, ()> {
-        Box::pin(async move { self.app.sessions().compact(session).await.map_err(sessions_failure) })
+        async move { Ok(self.sessions().compact(session).await?) }.boxed()
     }
 
     fn switch_agent<'a>(&'a self, session: &'a SessionId, agent: AgentId) -> Answer<'a, ()> {
-        Box::pin(async move { self.app.sessions().switch_agent(session, agent).await.map_err(sessions_failure) })
+        async move { Ok(self.sessions().switch_agent(session, agent).await?) }.boxed()
     }
 
     fn switch_model<'a>(&'a self, session: &'a SessionId, model: ModelRef) -> Answer<'a, ()> {
-        Box::pin(async move { self.app.sessions().switch_model(session, model).await.map_err(sessions_failure) })
+        async move { Ok(self.sessions().switch_model(session, model).await?) }.boxed()
     }
 
     fn context<'a>(&'a self, session: &'a SessionId) -> Answer<'a, Vec<Message>> {
-        Box::pin(async move {
-            let rows = self.app.sessions().context(session).await.map_err(sessions_failure)?;
+        async move {
+            let rows = self.sessions().context(session).await?;
             Ok(rows.into_iter().map(|row| row.message).collect())
-        })
+        }
+        .boxed()
     }
 }
 
-struct CoreDirectory {
-    location: Arc<Location>,
-    browser: Browser,
-}
-
-impl Directory for CoreDirectory {
+impl Directory for Location {
     fn info(&self) -> &LocationInfo {
-        self.location.info()
+        Self::info(self)
     }
 
     fn permissions(&self) -> &PermissionService {
-        self.location.permissions()
+        Self::permissions(self)
     }
 
     fn questions(&self) -> &QuestionService {
-        self.location.questions()
+        Self::questions(self)
     }
 
     fn agents(&self) -> Vec<AgentInfo> {
-        self.location.list_agents()
+        self.list_agents()
     }
 
     fn models(&self) -> Answer<'_, Vec<ModelInfo>> {
-        Box::pin(async move { convert(&self.location.list_models().await) })
+        async move { Ok(self.list_models().await) }.boxed()
     }
 
     fn providers(&self) -> Answer<'_, Vec<ProviderInfo>> {
-        Box::pin(async move { convert(&self.location.list_providers().await) })
+        async move { Ok(self.list_providers().await) }.boxed()
     }
 
-    fn commands(&self) -> Answer<'_, Vec<CommandInfo>> {
-        Box::pin(async move { convert(&self.location.list_commands()) })
+    fn provider<'a>(&'a self, id: &'a ProviderId) -> Option<ProviderInfo> {
+        self.find_provider(id)
     }
 
-    fn skills(&self) -> Answer<'_, Vec<SkillInfo>> {
-        Box::pin(async move { convert(&self.location.list_skills()) })
+    fn commands(&self) -> Vec<CommandInfo> {
+        self.list_commands()
     }
 
-    fn references(&self) -> Answer<'_, Vec<ReferenceInfo>> {
-        // References come with a later issue: there are none yet.
-        Box::pin(async move { Ok(Vec::new()) })
+    fn skills(&self) -> Vec<SkillInfo> {
+        self.list_skills()
+    }
+
+    fn references(&self) -> Vec<ReferenceInfo> {
+        // No configuration of abide makes any.
+        Vec::new()
+    }
+
+    fn integrations(&self) -> Answer<'_, Vec<IntegrationInfo>> {
+        async move { Ok(self.list_integrations().await) }.boxed()
+    }
+
+    fn add_key(&self, integration: IntegrationId, key: String, label: Option<String>) -> Answer<'_, ()> {
+        async move {
+            self.credentials().add_key(integration, &Secret::new(key), label).await?;
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn relabel_credential(&self, id: CredentialId, label: String) -> Answer<'_, ()> {
+        async move { Ok(self.credentials().relabel(id, label).await?) }.boxed()
+    }
+
+    fn remove_credential(&self, id: CredentialId) -> Answer<'_, ()> {
+        async move { Ok(self.credentials().remove(id).await?) }.boxed()
     }
 
     fn list_files<'a>(&'a self, path: Option<&'a str>) -> Answer<'a, Vec<FileEntry>> {
-        Box::pin(async move {
-            let entries = self.browser.list(path).await.map_err(browse_failure)?;
-            convert(&entries)
-        })
+        async move {
+            let entries = Browser::new(self.access().clone()).list(path).await?;
+            Ok(entries.into_iter().map(entry).collect())
+        }
+        .boxed()
     }
 
     fn find_files<'a>(&'a self, query: &'a str, kind: Option<EntryKind>, limit: usize) -> Answer<'a, Vec<FileEntry>> {
-        Box::pin(async move {
-            let kind = kind.map(|kind| match kind {
-                EntryKind::File => abide_core::fs::browse::EntryKind::File,
-                EntryKind::Directory => abide_core::fs::browse::EntryKind::Directory,
-            });
-            let find = Find { query: query.to_owned(), kind, limit: Some(limit) };
-            convert(&self.browser.find(find).await.map_err(browse_failure)?)
-        })
+        let kind = kind.map(|kind| match kind {
+            EntryKind::File => BrowseKind::File,
+            EntryKind::Directory => BrowseKind::Directory,
+        });
+        let find = Find { query: query.to_owned(), kind, limit: Some(limit) };
+        async move {
+            let entries = Browser::new(self.access().clone()).find(find).await?;
+            Ok(entries.into_iter().map(entry).collect())
+        }
+        .boxed()
     }
 
     fn read_file<'a>(&'a self, path: &'a str) -> Answer<'a, FileContent> {
-        Box::pin(async move {
-            let open = self.browser.open(path).await.map_err(browse_failure)?;
-            let file = tokio::fs::File::from_std(open.file);
-            let stream =
-                tokio_util::io::ReaderStream::with_capacity(tokio::io::AsyncReadExt::take(file, open.length), CHUNK);
-            let bytes: std::pin::Pin<Box<dyn futures_util::Stream<Item = io::Result<Bytes>> + Send>> = Box::pin(stream);
-            Ok(FileContent { mime: open.media_type.to_owned(), length: open.length, bytes })
-        })
+        async move {
+            let open = Browser::new(self.access().clone()).open(path).await?;
+            // A file that grows meanwhile must not make the answer longer than its head said.
+            let file = tokio::fs::File::from_std(open.file).take(open.length);
+            Ok(FileContent {
+                mime: open.media_type.to_owned(),
+                length: open.length,
+                bytes: Box::pin(ReaderStream::new(file)),
+            })
+        }
+        .boxed()
     }
+}
+
+fn entry(entry: abide_core::fs::browse::Entry) -> FileEntry {
+    let kind = match entry.kind {
+        BrowseKind::File => EntryKind::File,
+        BrowseKind::Directory => EntryKind::Directory,
+    };
+    FileEntry { path: entry.path, kind }
 }

@@ -149,6 +149,3 @@ fn is_authorized(headers: &HeaderMap, query: &str, credentials: &Credentials) ->
     // `+` of the base64 alphabet arrives as a space when the client did not encode it.
     RawQuery::parse(query).get("auth_token").is_some_and(|token| is_right(&token.replace(' ', "+")))
 }
-
-#[cfg(test)]
-mod tests;

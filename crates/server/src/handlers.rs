@@ -4,6 +4,7 @@ mod asks;
 mod catalogue;
 mod events;
 mod files;
+mod integrations;
 mod messages;
 mod sessions;
 mod system;
@@ -47,27 +48,27 @@ pub(crate) async fn dispatch(context: Context) -> Result<Response, Refusal> {
         Op::PermissionRequestList => asks::permissions_of_location(&context).await,
         Op::PermissionSavedList => asks::saved_permissions(&context).await,
         Op::PermissionSavedRemove => asks::remove_saved_permission(&context).await,
-        Op::PermissionList => asks::permissions(&context),
+        Op::PermissionList => asks::permissions(&context).await,
         Op::PermissionCreate => asks::create_permission(context).await,
-        Op::PermissionGet => asks::permission(&context),
+        Op::PermissionGet => asks::permission(&context).await,
         Op::PermissionReply => asks::reply_permission(context).await,
         Op::QuestionRequestList => asks::questions_of_location(&context).await,
-        Op::QuestionList => asks::questions(&context),
+        Op::QuestionList => asks::questions(&context).await,
         Op::QuestionReply => asks::reply_question(context).await,
-        Op::QuestionReject => asks::reject_question(&context),
+        Op::QuestionReject => asks::reject_question(&context).await,
         Op::FileRead => files::read(&context).await,
         Op::FileList => files::list(&context).await,
         Op::FileFind => files::find(&context).await,
-        op @ (Op::IntegrationList
-        | Op::IntegrationGet
-        | Op::IntegrationConnectKey
-        | Op::IntegrationConnectOauth
-        | Op::IntegrationAttemptGet
-        | Op::IntegrationAttemptComplete
-        | Op::IntegrationAttemptCancel
-        | Op::CredentialUpdate
-        | Op::CredentialRemove
-        | Op::RevertStage
+        Op::IntegrationList => integrations::list(&context).await,
+        Op::IntegrationGet => integrations::get(&context).await,
+        Op::IntegrationConnectKey => integrations::connect_key(context).await,
+        Op::IntegrationConnectOauth => integrations::connect_oauth(context).await,
+        Op::IntegrationAttemptGet => integrations::attempt(&context).await,
+        Op::IntegrationAttemptComplete => integrations::complete_attempt(context).await,
+        Op::IntegrationAttemptCancel => integrations::cancel_attempt(&context).await,
+        Op::CredentialUpdate => integrations::relabel(context).await,
+        Op::CredentialRemove => integrations::remove(&context).await,
+        op @ (Op::RevertStage
         | Op::RevertClear
         | Op::RevertCommit
         | Op::PtyList

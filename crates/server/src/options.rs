@@ -62,7 +62,7 @@ impl ServeOptions {
             heartbeat: Duration::from_secs(15),
             // A prompt with a few pictures of some megabytes each, in base64.
             max_body: 64 << 20,
-            body_timeout: Duration::from_secs(60),
+            body_timeout: Duration::from_mins(1),
             max_connections: 1024,
             grace: Duration::from_secs(5),
         }

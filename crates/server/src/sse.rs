@@ -52,9 +52,11 @@ pub(crate) fn frame(event: &EventView) -> Bytes {
 
 /// Answers with a stream; adds the comments.
 pub(crate) fn response(frames: Frames, every: Duration, shutdown: CancellationToken) -> Response {
-    // The first tick is due at once: the client gets the head and a first byte without waiting for an event.
-    let mut interval = tokio::time::interval_at(Instant::now(), every.max(Duration::from_millis(10)));
+    let every = every.max(Duration::from_millis(10));
+    let mut interval = tokio::time::interval_at(Instant::now() + every, every);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The client gets the head and a first byte without waiting for an event.
+    let frames = stream::once(std::future::ready(Ok(HEARTBEAT))).chain(frames).boxed();
     let pump = Pump { frames, interval, shutdown, ended: false };
     let body = stream::unfold(pump, |mut pump| async move {
         let item = pump.next().await?;

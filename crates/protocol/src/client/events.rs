@@ -22,7 +22,7 @@ use crate::routes::Op;
 use crate::view::{LOG_SYNCED, ViewKind};
 
 /// How long a stream may be silent: the server sends a comment every 15 seconds.
-const SILENCE: Duration = Duration::from_secs(60);
+const SILENCE: Duration = Duration::from_mins(1);
 /// The pauses before another try to connect: this, doubling, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);

@@ -18,9 +18,13 @@ use crate::backend::{Directory, Failure};
 use crate::context::{Context, Refusal};
 use crate::reply;
 
-/// The directory of the session, when it is open: only then something can be pending.
-fn open(context: &Context) -> Result<Option<Arc<dyn Directory>>, Failure> {
-    Ok(context.backend().open_directory(&context.session()?.location))
+/// The directory of the session. Nothing is pending in one that cannot be opened any more.
+async fn open(context: &Context) -> Result<Option<Arc<dyn Directory>>, Failure> {
+    match context.backend().directory(&context.session()?.location).await {
+        Ok(directory) => Ok(Some(directory)),
+        Err(Failure::Api(_)) => Ok(None),
+        Err(failure) => Err(failure),
+    }
 }
 
 pub(super) async fn permissions_of_location(context: &Context) -> Result<Response, Refusal> {
@@ -46,9 +50,9 @@ pub(super) async fn remove_saved_permission(context: &Context) -> Result<Respons
     Ok(reply::done())
 }
 
-pub(super) fn permissions(context: &Context) -> Result<Response, Refusal> {
+pub(super) async fn permissions(context: &Context) -> Result<Response, Refusal> {
     let session = context.session_id()?;
-    let pending = open(context)?.map(|directory| directory.permissions().list(Some(session))).unwrap_or_default();
+    let pending = open(context).await?.map(|directory| directory.permissions().list(Some(session))).unwrap_or_default();
     let data = pending.into_iter().map(Shown::new).collect();
     Ok(reply::ok::<PermissionList>(&Data { data })?)
 }
@@ -104,10 +108,10 @@ fn permission_not_found(request_id: PermissionId) -> ApiError {
     ApiError::PermissionNotFound { message: format!("Permission request not found: {request_id}"), request_id }
 }
 
-pub(super) fn permission(context: &Context) -> Result<Response, Refusal> {
+pub(super) async fn permission(context: &Context) -> Result<Response, Refusal> {
     let id = context.id("requestID", PermissionId::parse)?;
     let session = context.session_id()?;
-    let request = open(context)?.and_then(|directory| directory.permissions().get(session, &id));
+    let request = open(context).await?.and_then(|directory| directory.permissions().get(session, &id));
     let request = request.ok_or_else(|| permission_not_found(id))?;
     Ok(reply::ok::<PermissionGet>(&Data { data: Shown::new(request) })?)
 }
@@ -116,7 +120,7 @@ pub(super) async fn reply_permission(mut context: Context) -> Result<Response, R
     let id = context.id("requestID", PermissionId::parse)?;
     let body = context.body::<PermissionReply>().await?;
     let session = context.session_id()?;
-    let Some(directory) = open(&context)? else { return Err(permission_not_found(id).into()) };
+    let Some(directory) = open(&context).await? else { return Err(permission_not_found(id).into()) };
     let message = body.message.filter(|message| !message.trim().is_empty());
     let done = directory.permissions().reply(session, &id, body.reply, message).await;
     done.map_err(|error| match error {
@@ -132,9 +136,9 @@ pub(super) async fn questions_of_location(context: &Context) -> Result<Response,
     Ok(reply::ok::<QuestionRequestList>(&Located { location: directory.info().clone(), data })?)
 }
 
-pub(super) fn questions(context: &Context) -> Result<Response, Refusal> {
+pub(super) async fn questions(context: &Context) -> Result<Response, Refusal> {
     let session = context.session_id()?;
-    let pending = open(context)?.map(|directory| directory.questions().list(Some(session))).unwrap_or_default();
+    let pending = open(context).await?.map(|directory| directory.questions().list(Some(session))).unwrap_or_default();
     let data = pending.into_iter().map(Shown::new).collect();
     Ok(reply::ok::<QuestionList>(&Data { data })?)
 }
@@ -154,17 +158,19 @@ pub(super) async fn reply_question(mut context: Context) -> Result<Response, Ref
     let id = context.id("requestID", QuestionId::parse)?;
     let answers = context.body::<QuestionReply>().await?.answers;
     let session = context.session_id()?;
-    let Some(directory) = open(&context)? else {
+    let Some(directory) = open(&context).await? else {
         return Err(question_failure(QuestionReplyError::NotFound(id)).into());
     };
     directory.questions().reply(session, &id, answers).map_err(question_failure)?;
     Ok(reply::done())
 }
 
-pub(super) fn reject_question(context: &Context) -> Result<Response, Refusal> {
+pub(super) async fn reject_question(context: &Context) -> Result<Response, Refusal> {
     let id = context.id("requestID", QuestionId::parse)?;
     let session = context.session_id()?;
-    let Some(directory) = open(context)? else { return Err(question_failure(QuestionReplyError::NotFound(id)).into()) };
+    let Some(directory) = open(context).await? else {
+        return Err(question_failure(QuestionReplyError::NotFound(id)).into());
+    };
     directory.questions().reject(session, &id).map_err(question_failure)?;
     Ok(reply::done())
 }

@@ -32,8 +32,7 @@ pub(super) async fn providers(context: &Context) -> Result<Response, Refusal> {
 pub(super) async fn provider(context: &Context) -> Result<Response, Refusal> {
     let directory = context.directory().await?;
     let id = ProviderId::new(context.param("providerID"));
-    let found = directory.providers().await?.into_iter().find(|provider| provider.id == id);
-    let Some(data) = found else {
+    let Some(data) = directory.provider(&id) else {
         let message = format!("Provider not found: {id}");
         return Err(ApiError::ProviderNotFound { message, provider_id: id }.into());
     };
@@ -42,18 +41,18 @@ pub(super) async fn provider(context: &Context) -> Result<Response, Refusal> {
 
 pub(super) async fn commands(context: &Context) -> Result<Response, Refusal> {
     let directory = context.directory().await?;
-    let data = directory.commands().await?;
+    let data = directory.commands();
     Ok(reply::ok::<CommandList>(&Located { location: directory.info().clone(), data })?)
 }
 
 pub(super) async fn skills(context: &Context) -> Result<Response, Refusal> {
     let directory = context.directory().await?;
-    let data = directory.skills().await?;
+    let data = directory.skills();
     Ok(reply::ok::<SkillList>(&Located { location: directory.info().clone(), data })?)
 }
 
 pub(super) async fn references(context: &Context) -> Result<Response, Refusal> {
     let directory = context.directory().await?;
-    let data = directory.references().await?;
+    let data = directory.references();
     Ok(reply::ok::<ReferenceList>(&Located { location: directory.info().clone(), data })?)
 }

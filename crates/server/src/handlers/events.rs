@@ -80,10 +80,11 @@ pub(super) fn log(context: &Context) -> Result<Response, Refusal> {
         }
         Err(error) => (Err(error.into()), true),
     });
-    // The mark is the last frame of a log that is not followed.
-    let frames = frames.scan(false, |is_over, (frame, is_last)| {
-        let was_over = std::mem::replace(is_over, is_last);
-        std::future::ready((!was_over).then_some(frame))
+    // The mark is the last frame of a log that is not followed: nothing more is waited for.
+    let frames = futures_util::stream::unfold(Some(Box::pin(frames)), |frames| async move {
+        let mut frames = frames?;
+        let (frame, is_last) = frames.next().await?;
+        Some((frame, (!is_last).then_some(frames)))
     });
     let frames: Frames = Box::pin(frames.filter_map(|frame| std::future::ready(frame.transpose())));
     Ok(stream(context, frames))
