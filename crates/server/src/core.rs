@@ -50,7 +50,7 @@ impl From<SessionsError> for Failure {
                 ApiError::InvalidRequest { message, kind, field: Some(field.to_owned()) }.into()
             }
             SessionsError::Place(error) => error.into(),
-            other => Self::internal(other),
+            other @ (SessionsError::Store(_) | SessionsError::Append(_) | _) => Self::internal(other),
         }
     }
 }
@@ -101,7 +101,7 @@ impl From<BrowseError> for Failure {
             BrowseError::NotAFile { .. } | BrowseError::NotADirectory { .. } => {
                 ApiError::InvalidRequest { message, kind: None, field: Some("path".to_owned()) }.into()
             }
-            other => Self::internal(other),
+            other @ (BrowseError::Io { .. } | _) => Self::internal(other),
         }
     }
 }
@@ -114,7 +114,7 @@ impl From<CredentialError> for Failure {
                 ApiError::ServiceUnavailable { message: error.to_string(), service: Some("credential".to_owned()) }
                     .into()
             }
-            other => Self::internal(other),
+            other @ (CredentialError::Io { .. } | CredentialError::Corrupt { .. } | _) => Self::internal(other),
         }
     }
 }

@@ -4,7 +4,7 @@ use abide_protocol::ApiError;
 use abide_protocol::query::RawQuery;
 use abide_schema::json::sha256_hex;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
@@ -72,7 +72,7 @@ fn preflight(headers: &HeaderMap, allowed: bool) -> Response {
         if let Some(wanted) = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
             out.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
         }
-        out.append(header::VARY, HeaderValue::from(HeaderName::from(header::ACCESS_CONTROL_REQUEST_HEADERS)));
+        out.append(header::VARY, HeaderValue::from(header::ACCESS_CONTROL_REQUEST_HEADERS));
     }
     response
 }

@@ -19,8 +19,8 @@ mod serve;
 mod sse;
 
 pub use app::router;
-pub use core::core_backend;
 pub use backend::{Answer, Backend, Directory, Failure, FileContent};
+pub use core::core_backend;
 pub use options::{Credentials, ServeOptions};
 pub use serve::{ServeError, serve};
 

@@ -1,7 +1,7 @@
 //! Answers.
 
 use abide_protocol::ApiError;
-use abide_protocol::route::{Endpoint, Reply};
+use abide_protocol::route::{Endpoint, Reply as _};
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};

@@ -58,11 +58,9 @@ pub async fn serve(
         done = &mut served => return Ok(done?),
         () = shutdown.cancelled() => {}
     }
-    match tokio::time::timeout(grace, served).await {
-        Ok(done) => Ok(done?),
-        Err(_) => {
-            tracing::warn!(grace_ms = grace.as_millis(), "requests were still running when the server stopped");
-            Ok(())
-        }
+    if let Ok(done) = tokio::time::timeout(grace, served).await {
+        return Ok(done?);
     }
+    tracing::warn!(grace_ms = grace.as_millis(), "requests were still running when the server stopped");
+    Ok(())
 }

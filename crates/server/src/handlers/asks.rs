@@ -96,7 +96,7 @@ fn create_failure(error: CreateError) -> Failure {
         CreateError::TooMany(_) => {
             ApiError::ServiceUnavailable { message: error_text(&error), service: Some("permission".to_owned()) }.into()
         }
-        other => Failure::internal(other),
+        other @ (CreateError::Rules(_) | _) => Failure::internal(other),
     }
 }
 
@@ -125,7 +125,7 @@ pub(super) async fn reply_permission(mut context: Context) -> Result<Response, R
     let done = directory.permissions().reply(session, &id, body.reply, message).await;
     done.map_err(|error| match error {
         ReplyError::NotFound(id) => permission_not_found(id).into(),
-        other => Failure::internal(other),
+        other @ (ReplyError::Storage(_) | _) => Failure::internal(other),
     })?;
     Ok(reply::done())
 }
