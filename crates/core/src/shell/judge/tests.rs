@@ -210,3 +210,141 @@ proptest::proptest! {
         proptest::prop_assert!(!matches || may_match(&pattern, &form));
     }
 }
+
+/// Pieces of lines that are put together at random.
+const PIECES: &[&str] = &[
+    " ",
+    " ",
+    " ",
+    "git",
+    "git ",
+    "ls",
+    "ls ",
+    "echo ",
+    "status",
+    "push",
+    " push",
+    "rm",
+    "rm x",
+    "x",
+    "pu",
+    "sh",
+    "\"",
+    "'",
+    "\\",
+    ";",
+    "; ",
+    "&",
+    " && ",
+    "|",
+    " || ",
+    "\n",
+    "$(",
+    ")",
+    "`",
+    "#",
+    " # ",
+    "{",
+    "}",
+    "{ ",
+    "; }",
+    "<",
+    ">",
+    "> out ",
+    "2>&1",
+    "<<X\n",
+    "\nX\n",
+    "$X",
+    "X=",
+    "X=push ",
+    "X=push; ",
+    "(",
+    "!",
+    "! ",
+    "[[ ",
+    " ]]",
+    "*",
+    "?",
+    ",",
+    "=",
+    "${X:-",
+    "}",
+    "$'",
+    "\\\n",
+    "\t",
+    "'\\''",
+    "if ",
+    "; then ",
+    "; fi",
+    "for X in push; do ",
+    "; done",
+    "case x in x) ",
+    ";; esac",
+    "<<<",
+    "<(",
+    "$((",
+    "))",
+    "$",
+    "-",
+    "--",
+    "A=1 ",
+    "\\\\",
+    "a",
+    "export ",
+    "cd . ; ",
+    "time ",
+    "-C . ",
+    ">&",
+    "$\"",
+];
+
+/// Whatever real shells make of a line that narrow rules allow, it is neither `rm` nor `git push`: lines are put together
+/// at random and those that are allowed are run, with stand-ins for all programs.
+#[test]
+fn real_shells_run_nothing_else() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use proptest::strategy::{Strategy as _, ValueTree as _};
+    let rules = [("*", Effect::Ask), ("git *", Effect::Allow), ("echo *", Effect::Allow), ("ls *", Effect::Allow)];
+    let denied = [("rm *", Effect::Deny), ("git push *", Effect::Deny)];
+    let rules: Vec<Rule> = rules.iter().chain(&denied).map(|(p, effect)| Rule::new(ACTION, *p, *effect)).collect();
+    let place = tempfile::tempdir().unwrap();
+    let (bin, work, log) = (place.path().join("bin"), place.path().join("work"), place.path().join("log"));
+    std::fs::create_dir(&bin).unwrap();
+    std::fs::create_dir(&work).unwrap();
+    for (name, test) in [("rm", ":"), ("git", "[ \"$1\" = push ]"), ("ls", "false")] {
+        let script = format!("#!/bin/sh\nif {test}; then echo \"${{0##*/}} $*\" >> {}; fi\n", log.display());
+        std::fs::write(bin.join(name), script).unwrap();
+        std::fs::set_permissions(bin.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let n_lines = std::env::var("ABIDE_SCAN_LINES").ok().and_then(|text| text.parse().ok()).unwrap_or(4000);
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let lines = proptest::collection::vec(proptest::sample::select(PIECES), 1..9);
+    let mut n_run = 0;
+    for _ in 0..n_lines {
+        let line = lines.new_tree(&mut runner).unwrap().current().concat();
+        for (shell, dialect) in [("bash", Dialect::Bash), ("dash", Dialect::Posix)] {
+            let shell = std::path::Path::new("/bin").join(shell);
+            let start = format!("git {line}");
+            for line in [&line, &start] {
+                if !shell.exists() || judge(&scan(line, dialect), &rules, &[]).effect != Effect::Allow {
+                    continue;
+                }
+                n_run += 1;
+                let _status = std::process::Command::new(&shell)
+                    .args(["-c", line])
+                    .env_clear()
+                    .env("PATH", &bin)
+                    .current_dir(&work)
+                    .stdin(std::process::Stdio::null())
+                    .stdout(std::process::Stdio::null())
+                    .stderr(std::process::Stdio::null())
+                    .status()
+                    .unwrap();
+                let ran = std::fs::read_to_string(&log).unwrap_or_default();
+                assert_eq!(ran, "", "{}: {line:?}: {:#?}", shell.display(), scan(line, dialect));
+            }
+        }
+    }
+    assert!(n_run > n_lines / 20, "{n_run} lines ran");
+}

@@ -116,9 +116,7 @@ impl Walker<'_, '_> {
             start.get_or_insert(child.start_byte());
         }
         let mut range = start.unwrap_or(node.start_byte())..node.end_byte();
-        let outer = node.parent().filter(|parent| {
-            parent.kind() == "redirected_statement" && parent.child_by_field_name("body") == Some(node)
-        });
+        let outer = redirected_around(node);
         if let Some(outer) = outer {
             range.end = outer.end_byte();
             let mut cursor = outer.walk();
@@ -196,7 +194,7 @@ impl Walker<'_, '_> {
 
     /// A statement with redirections: its write counts as a command when no command carries it.
     fn redirected(&mut self, node: Node<'_>) {
-        let body = node.child_by_field_name("body");
+        let body = node.child_by_field_name("body").map(rightmost);
         let carried = body.is_some_and(|body| {
             !matches!(body.kind(), "declaration_command" | "unset_command" | "variable_assignment")
                 && body.kind() != "variable_assignments"
@@ -382,6 +380,34 @@ impl Walker<'_, '_> {
 fn destinations<'t>(redirect: Node<'t>) -> Vec<Node<'t>> {
     let mut cursor = redirect.walk();
     redirect.children_by_field_name("destination", &mut cursor).collect()
+}
+
+/// Finds the redirections of a command: around it, or around a list or pipeline that it ends, to whose last command they
+/// belong for the shell.
+fn redirected_around(command: Node<'_>) -> Option<Node<'_>> {
+    let mut node = command;
+    loop {
+        let parent = node.parent()?;
+        match parent.kind() {
+            "redirected_statement" if parent.child_by_field_name("body") == Some(node) => return Some(parent),
+            kind if joins(kind) && rightmost(parent) == command => node = parent,
+            _ => return None,
+        }
+    }
+}
+
+fn joins(kind: &str) -> bool {
+    matches!(kind, "list" | "pipeline" | "negated_command")
+}
+
+/// Returns the last command of a list or pipeline.
+fn rightmost(mut node: Node<'_>) -> Node<'_> {
+    while joins(node.kind()) {
+        let last = u32::try_from(node.named_child_count()).ok().and_then(|count| count.checked_sub(1));
+        let Some(child) = last.and_then(|last| node.named_child(last)) else { break };
+        node = child;
+    }
+    node
 }
 
 /// Returns the name of `NAME[index]`.
