@@ -3,6 +3,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::shell::scan::{Dialect, scan};
+use crate::world::World;
 
 fn case(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
@@ -317,7 +318,8 @@ fn real_shells_run_nothing_else() {
         std::fs::write(bin.join(name), script).unwrap();
         std::fs::set_permissions(bin.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let n_lines = std::env::var("ABIDE_SCAN_LINES").ok().and_then(|text| text.parse().ok()).unwrap_or(4000);
+    let wanted = World::real().var("ABIDE_SCAN_LINES").and_then(|text| text.parse().ok());
+    let n_lines = wanted.unwrap_or(4000);
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let lines = proptest::collection::vec(proptest::sample::select(PIECES), 1..9);
     let mut n_run = 0;

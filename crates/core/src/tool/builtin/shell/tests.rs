@@ -8,8 +8,8 @@ use abide_schema::tool::joined_text;
 use serde_json::Value;
 
 use super::*;
-use crate::shell::process::Family;
 use crate::shell::process::tests::{test_environment, test_helper, until};
+use crate::shell::process::{Family, signal};
 use crate::store::MemoryStore;
 use crate::tool::testing::Bench;
 
@@ -82,7 +82,7 @@ impl Room {
 
     fn kill_left(&self) {
         for pid in self.left() {
-            crate::shell::process::signal(pid, rustix::process::Signal::KILL);
+            signal(pid, rustix::process::Signal::KILL);
         }
     }
 }
@@ -165,7 +165,7 @@ fn outcome(room: &Room, row: &Value, returned: &ToolReturn<ShellOutput>) {
         // Nobody reads it again.
         std::fs::remove_file(path).unwrap();
         // "how much was left out" and "where the whole output is".
-        let cut = size as usize - shown.find("\n\n[").unwrap();
+        let cut = usize::try_from(size).unwrap() - shown.find("\n\n[").unwrap();
         let note = format!("[earlier output cut; complete output in {path}] {cut} bytes are left out here.");
         assert_eq!(shown.split("\n\n").last(), Some(note.as_str()));
     }
