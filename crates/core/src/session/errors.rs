@@ -15,6 +15,11 @@ const BODY_CHARACTERS: usize = 2000;
 
 /// The message with the provider's own words, when they say more.
 fn message(error: &AIError) -> String {
+    if let AIErrorKind::Transport(details) = error.kind()
+        && let Some(url) = &details.url
+    {
+        return format!("{} ({})", error.message(), abide_ai::schema::errors::redact_url(url));
+    }
     match error.body() {
         Some(body) if !body.is_empty() && !error.message().contains(body) && !body.contains(error.message()) => {
             let body: String = body.chars().take(BODY_CHARACTERS).collect();
