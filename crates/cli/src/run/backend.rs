@@ -112,6 +112,11 @@ impl Backend {
     pub(crate) async fn open(global: &Global, attach: Option<&str>) -> Result<Self, CliError> {
         let Some(url) = attach else {
             let instance = Instance::open(global).await?;
+            let directory = instance::directory(global)?;
+            let location = instance.location(&LocationRef::new(directory.to_string_lossy())).await?;
+            if let Some(found) = location.state().rejected_document() {
+                return Err(CliError::failed(found.to_string()));
+            }
             let bus = instance.app.store().subscribe();
             return Ok(Self::Local(Box::new(Local { instance, bus, session: None, idle: None })));
         };

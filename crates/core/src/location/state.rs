@@ -87,6 +87,16 @@ impl LocationState {
         self.diagnostics.iter().find(|diagnostic| diagnostic.severity == Severity::Error)
     }
 
+    /// Returns the finding about the first document that is not used at all: a headless command must not go on as if
+    /// it were not there.
+    pub fn rejected_document(&self) -> Option<&Diagnostic> {
+        self.diagnostics.iter().find(|found| {
+            let is_whole =
+                matches!(found.kind, DiagnosticKind::Syntax | DiagnosticKind::Substitution | DiagnosticKind::Io);
+            found.severity == Severity::Error && is_whole
+        })
+    }
+
     /// Says whether every file is as it was read. Blocks.
     pub(super) fn is_fresh(&self) -> bool {
         let config = self.newer.as_ref().unwrap_or(&self.config);

@@ -93,7 +93,9 @@ async fn what_cannot_be_opened_is_named_and_tried_again() {
 async fn strict_opening_names_the_first_error() {
     let tree = Tree::new(&[("project/abide.json", "{\n  \"model\" }")]);
     let reference = LocationRef::new(tree.path("project").display().to_string());
-    assert!(locations(&tree).get(&reference).await.is_ok());
+    let passed_over = locations(&tree).get(&reference).await.unwrap();
+    let rejected = passed_over.state().rejected_document().map(|found| found.path.clone());
+    assert_eq!(rejected, Some(Some(tree.path("project/abide.json"))));
     let strict = locations_with(&tree, Vec::new(), true);
     let Err(PlaceError::Config(text)) = strict.open(&reference).await.map(|_| ()) else { panic!("it opened") };
     assert!(
