@@ -11,6 +11,8 @@ mod executor;
 #[cfg(test)]
 mod framing;
 #[cfg(test)]
+mod histories;
+#[cfg(test)]
 mod recorder;
 #[cfg(test)]
 mod requests;

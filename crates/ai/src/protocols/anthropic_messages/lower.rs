@@ -29,6 +29,8 @@ const DEFAULT_MAX_TOKENS: u64 = 32_000;
 const MIN_THINKING_BUDGET: i64 = 1024;
 /// What a silent tool says; the provider refuses empty content.
 const NO_OUTPUT: &str = "(no output)";
+/// The type of a call that the provider runs itself.
+const HOSTED_CALL: &str = "server_tool_use";
 
 /// Builds the body of a request.
 #[tracing::instrument(name = "AnthropicMessages.fromRequest", level = "debug", skip_all)]
@@ -120,7 +122,9 @@ impl<'r> Lowering<'r> {
                 Role::System => {
                     let before = index.checked_sub(1).and_then(|index| messages.get(index));
                     let after = messages.get(index.saturating_add(1));
-                    self.system_update(message, before.map(|message| &**message), after.map(|message| &**message))?;
+                    let is_alone = before.is_none_or(|before| before.role != Role::System);
+                    let is_last = after.is_none_or(|after| after.role == Role::Assistant);
+                    self.system_update(message, is_alone && is_last)?;
                 }
                 Role::User => self.user(message)?,
                 Role::Assistant => self.assistant(message)?,
@@ -131,12 +135,8 @@ impl<'r> Lowering<'r> {
         Ok(())
     }
 
-    fn system_update(
-        &mut self,
-        message: &'r Message,
-        before: Option<&Message>,
-        after: Option<&Message>,
-    ) -> Result<(), AIError> {
+    /// An operator update, in its native form if its neighbours allow it.
+    fn system_update(&mut self, message: &'r Message, may_be_native: bool) -> Result<(), AIError> {
         if !self.unanswered.is_empty() {
             return Err(AIError::invalid_request(format!(
                 "{NAME} system updates cannot split a local tool call from its tool result"
@@ -148,7 +148,8 @@ impl<'r> Lowering<'r> {
         }
         let hint = message.content.iter().rev().find_map(Part::cache);
         let cache_control = self.marks.take(hint);
-        if self.are_updates_native && is_native_place(before, after) {
+        self.trim_trailing_thinking();
+        if self.are_updates_native && may_be_native && self.messages.last().is_some_and(may_precede_update) {
             let mut content: Vec<_> = message
                 .content
                 .iter()
@@ -167,9 +168,7 @@ impl<'r> Lowering<'r> {
         let block = Block::Text(TextBlock { text, cache_control });
         match self.messages.last_mut() {
             Some(last) if last.role == WireRole::User => last.content.push(block),
-            Some(_) | None => {
-                self.messages.push(WireMessage { role: WireRole::User, content: vec![block] });
-            }
+            Some(_) | None => self.push(WireRole::User, vec![block]),
         }
         Ok(())
     }
@@ -311,7 +310,7 @@ impl<'r> Lowering<'r> {
             }
         };
         Block::ToolUse(ToolUseBlock {
-            kind: if is_hosted { "server_tool_use" } else { "tool_use" },
+            kind: if is_hosted { HOSTED_CALL } else { "tool_use" },
             id: scrub(call.id.as_str()),
             name: &call.name,
             input,
@@ -383,18 +382,15 @@ fn media_block<'r>(media: Media, cache_control: Option<CacheControl>) -> Result<
     Ok(MediaBlock { kind, source, cache_control })
 }
 
-/// Whether a system update may stand here in its native form.
-fn is_native_place(before: Option<&Message>, after: Option<&Message>) -> bool {
-    let is_after_fit = after.is_none_or(|after| after.role == Role::Assistant);
-    let is_before_fit = before.is_some_and(|before| match before.role {
-        Role::User | Role::Tool => true,
-        Role::System => false,
-        Role::Assistant => match before.content.last() {
-            Some(Part::ToolCall(call)) => call.is_provider_executed(),
-            Some(Part::Text(_) | Part::Media(_) | Part::Reasoning(_) | Part::ToolResult(_)) | None => false,
-        },
-    });
-    is_before_fit && is_after_fit
+/// Whether a native system update may stand after a message.
+fn may_precede_update(before: &WireMessage<'_>) -> bool {
+    match before.role {
+        WireRole::User => true,
+        WireRole::System => false,
+        WireRole::Assistant => {
+            matches!(before.content.last(), Some(Block::ToolUse(call)) if call.kind == HOSTED_CALL)
+        }
+    }
 }
 
 fn is_only_results(content: &[Block<'_>]) -> bool {

@@ -348,12 +348,24 @@ impl State {
         Ok(())
     }
 
-    /// Closes blocks whose stop never came. Calls of a cut output are dropped.
+    /// Closes blocks whose stop never came: reasoning, text, then calls. Calls of a cut output are
+    /// dropped.
     fn close_left_over(&mut self, is_cut: bool, out: &mut Vec<LLMEvent>) -> Result<(), AIError> {
         if is_cut {
             self.tools.clear();
         }
-        for index in self.blocks.keys().copied().collect::<Vec<_>>() {
+        let mut left_over: Vec<(u8, u64)> = self
+            .blocks
+            .iter()
+            .filter_map(|(index, block)| match &block.kind {
+                BlockState::Reasoning { .. } => Some((0, *index)),
+                BlockState::Text(_) => Some((1, *index)),
+                BlockState::Tool => Some((2, *index)),
+                BlockState::Inert => None,
+            })
+            .collect();
+        left_over.sort_unstable();
+        for (_, index) in left_over {
             self.block_stop(index, out)?;
         }
         Ok(())
