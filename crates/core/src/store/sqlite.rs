@@ -153,18 +153,18 @@ impl SqliteStore {
         self.writer.vacuum().await
     }
 
-    fn query<'a, T: Send + 'static>(
-        &'a self,
+    fn query<T: Send + 'static>(
+        &self,
         read: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
-    ) -> StoreFuture<'a, T> {
+    ) -> StoreFuture<'_, T> {
         Box::pin(self.readers.submit(read))
     }
 
-    fn write<'a, T: Send + 'static>(
-        &'a self,
+    fn write<T: Send + 'static>(
+        &self,
         durability: Durability,
         work: impl FnOnce(&mut SqliteTx<'_>) -> Result<T, StoreError> + Send + 'static,
-    ) -> StoreFuture<'a, T> {
+    ) -> StoreFuture<'_, T> {
         Box::pin(self.writer.submit(durability == Durability::Synced, work))
     }
 }

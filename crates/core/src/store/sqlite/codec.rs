@@ -232,11 +232,8 @@ pub(super) fn message_json(message: &Message) -> Result<String> {
 
 /// The column `state` of a message.
 pub(super) fn message_state(message: &Message) -> i64 {
-    match message {
-        Message::Compaction(compaction) if compaction.status == CompactionStatus::Failed => 2,
-        other if is_open(other) => 1,
-        _settled => 0,
-    }
+    let is_failed = matches!(message, Message::Compaction(compaction) if compaction.status == CompactionStatus::Failed);
+    if is_failed { 2 } else { i64::from(is_open(message)) }
 }
 
 pub(super) fn content(row: &Row<'_>, index: usize) -> Result<AssistantContent> {

@@ -193,7 +193,8 @@ async fn subscribers_see_what_is_committed(disk: Box<dyn Disk>) {
         location: None,
         data: BecameIdle { session_id: a.clone() }.into(),
     };
-    let writer = tokio::spawn({
+    let mut writer = tokio::task::JoinSet::new();
+    writer.spawn({
         let (store, a) = (Arc::clone(&store), a.clone());
         async move {
             session(&*store, "a").await;
@@ -212,7 +213,7 @@ async fn subscribers_see_what_is_committed(disk: Box<dyn Disk>) {
     }
     let Some(Ok(BusEvent::Live(event))) = bus.next().await else { panic!("the live event is missing") };
     assert_eq!(event.id.as_str(), "evt_live");
-    writer.await.unwrap();
+    writer.join_next().await.unwrap().unwrap();
     assert_eq!(log(&*store, &a).await.len(), 15);
     drop(other);
 }

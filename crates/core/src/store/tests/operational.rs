@@ -73,7 +73,7 @@ async fn a_dead_owner_is_replaced_once(disk: Box<dyn Disk>) {
     drop(there);
     assert!(!here.is_alive(&dead).await.unwrap());
     let orphans = here.orphans().await.unwrap();
-    assert_eq!(orphans.iter().map(|lease| lease.session.clone()).collect::<Vec<_>>(), [a.clone()]);
+    assert_eq!(orphans.iter().map(|lease| &lease.session).collect::<Vec<_>>(), [&a]);
     let (one, two) = tokio::join!(here.take_over(&orphans[0]), third.take_over(&orphans[0]));
     let won = one.unwrap().or(two.unwrap()).unwrap();
     assert_eq!((won.fence, won.attempts), (2, 1));
@@ -94,7 +94,7 @@ async fn owed_work_is_found(disk: Box<dyn Disk>) {
     assert_eq!(store.owed().await.unwrap(), [a.clone(), b.clone()]);
     // Somebody alive has it.
     with(&*other, &b, acquire(other.owner(), 1, None)).await.unwrap();
-    assert_eq!(store.owed().await.unwrap(), [a.clone()]);
+    assert_eq!(store.owed().await.unwrap(), std::slice::from_ref(&a));
     drop(other);
     assert_eq!(store.owed().await.unwrap(), [a.clone(), b.clone()]);
     // Promoted, or parked.

@@ -84,6 +84,11 @@ fn ids_index(id: &SessionId) -> usize {
     ["ses_c", "ses_a", "ses_b", "ses_d", "ses_e"].iter().position(|name| *name == id.as_str()).unwrap()
 }
 
+/// An id without its prefix.
+fn bare(id: &str) -> String {
+    id.split_once('_').unwrap().1.to_owned()
+}
+
 async fn sessions_are_filtered(disk: Box<dyn Disk>) {
     let store = disk.open();
     let base = |name: &str| created(&ses(name));
@@ -104,7 +109,7 @@ async fn sessions_are_filtered(disk: Box<dyn Disk>) {
         async move {
             let query = SessionQuery { limit: 50, ..query };
             let mut found: Vec<_> =
-                store.sessions(query).await.unwrap().into_iter().map(|info| info.id.as_str()[4..].to_owned()).collect();
+                store.sessions(query).await.unwrap().into_iter().map(|info| bare(info.id.as_str())).collect();
             found.sort();
             assert_eq!(found, expected);
         }
@@ -201,7 +206,7 @@ async fn open_state_is_found(disk: Box<dyn Disk>) {
         let (store, a) = (&store, &a);
         async move {
             let rows = store.open_messages(a).await.unwrap();
-            rows.iter().map(|row| row.message.id().as_str()[4..].to_owned()).collect::<Vec<_>>()
+            rows.iter().map(|row| bare(row.message.id().as_str())).collect::<Vec<_>>()
         }
     };
     put(&*store, step_started(&b, "other")).await.unwrap();

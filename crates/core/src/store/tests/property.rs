@@ -34,7 +34,7 @@ fn object(number: u8) -> JsonObject {
 }
 
 fn maybe<T>(number: u8, value: T) -> Option<T> {
-    (number % 2 == 0).then_some(value)
+    (number.is_multiple_of(2)).then_some(value)
 }
 
 fn tokens(number: u8) -> Tokens {
@@ -49,15 +49,15 @@ fn make((kind, a, b, c): Choice) -> EventData {
     let am = || msg(["s", "t", "a"][usize::from(b % 3)]);
     let call = || CallId::new(["c1", "c2"][usize::from(c % 2)]);
     let item = || ["i1", "i2"][usize::from(c % 2)].to_owned();
-    let delivery = if c % 2 == 0 { Delivery::Steer } else { Delivery::Queue };
+    let delivery = if c.is_multiple_of(2) { Delivery::Steer } else { Delivery::Queue };
     let words = || format!("words {a} {b} {c}");
     let cost = f64::from(c) * 0.1 + 0.2;
     let error = || SessionError::new(ErrorCode::Unknown, words()).with_status(maybe(c, 500));
     let content = || vec![Content::text(words())];
-    let provider = || CallProvider { executed: c % 3 == 0, metadata: None };
+    let provider = || CallProvider { executed: c.is_multiple_of(3), metadata: None };
     let hash = || abide_schema::json::sha256_hex(&[c]);
     let values = || BTreeMap::from([(item(), hash())]);
-    let model = || ModelRef::parse(if c % 2 == 0 { "p/m" } else { "p/n" }).unwrap();
+    let model = || ModelRef::parse(if c.is_multiple_of(2) { "p/m" } else { "p/n" }).unwrap();
     match usize::from(kind) % EVENTS.len() {
         0 => {
             let mut data = super::build::created(&session_id);
@@ -86,7 +86,7 @@ fn make((kind, a, b, c): Choice) -> EventData {
         }
         .into(),
         6 => {
-            let kind = if c % 2 == 0 { ForkBoundaryKind::Before } else { ForkBoundaryKind::Through };
+            let kind = if c.is_multiple_of(2) { ForkBoundaryKind::Before } else { ForkBoundaryKind::Through };
             let boundary = ForkBoundary { kind, message_id };
             event::Forked { timestamp, session_id, from: ses("other"), boundary, title: maybe(c, words()) }.into()
         }
@@ -150,7 +150,7 @@ fn make((kind, a, b, c): Choice) -> EventData {
             event::ContextBaselined { timestamp, session_id, baseline: hash(), values: values(), reason }.into()
         }
         22 => {
-            let delta = if c % 3 == 0 { BTreeMap::from([(item(), "removed".to_owned())]) } else { values() };
+            let delta = if c.is_multiple_of(3) { BTreeMap::from([(item(), "removed".to_owned())]) } else { values() };
             let (delta, description) = (maybe(b, delta), maybe(c, words()));
             event::ContextUpdated { timestamp, session_id, message_id, text: words(), delta, description }.into()
         }
@@ -345,7 +345,8 @@ fn make((kind, a, b, c): Choice) -> EventData {
             event::RevertStaged { timestamp, session_id, revert }.into()
         }
         48 => event::RevertCleared { timestamp, session_id }.into(),
-        49 => event::RevertCommitted { timestamp, session_id, message_id, inclusive: maybe(c, b % 3 == 0) }.into(),
+        49 => event::RevertCommitted { timestamp, session_id, message_id, inclusive: maybe(c, b.is_multiple_of(3)) }
+            .into(),
         other => panic!("event {other} of the registry is not generated: add it here"),
     }
 }
@@ -362,7 +363,7 @@ fn imported(b: u8, c: u8) -> Vec<Message> {
         id: "c1".into(),
         name: "read".to_owned(),
         provider: None,
-        state: if c % 2 == 0 {
+        state: if c.is_multiple_of(2) {
             ToolState::Pending { input: "{".to_owned() }
         } else {
             ToolState::Completed {

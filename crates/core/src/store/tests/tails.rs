@@ -54,7 +54,8 @@ async fn a_slow_tail_misses_nothing(disk: Box<dyn Disk>) {
     const BATCHES: u64 = 500;
     let store = disk.open();
     let a = session(&*store, "a").await;
-    let writer = tokio::spawn({
+    let mut writer = tokio::task::JoinSet::new();
+    writer.spawn({
         let (store, a) = (Arc::clone(&store), a.clone());
         async move {
             for number in 0..BATCHES {
@@ -79,7 +80,7 @@ async fn a_slow_tail_misses_nothing(disk: Box<dyn Disk>) {
             other => panic!("{other:?}"),
         }
     }
-    writer.await.unwrap();
+    writer.join_next().await.unwrap().unwrap();
     assert_eq!(marks, 1);
 }
 
