@@ -1,5 +1,6 @@
 //! The store in an SQLite file: one writer thread with group commit, a few readers, a write-ahead log.
 
+mod checkpoint;
 mod codec;
 mod error;
 mod migrate;
@@ -171,8 +172,9 @@ impl SqliteStore {
 
 impl Drop for SqliteStore {
     fn drop(&mut self) {
-        self.writer.close();
+        // The writer's connection is the last, so that it moves the log into the database.
         self.readers.close();
+        self.writer.close();
     }
 }
 

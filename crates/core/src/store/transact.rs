@@ -22,12 +22,12 @@ use crate::world::World;
 /// The row operations of one transaction.
 pub(crate) trait Tx {
     fn head(&mut self, session: &SessionId) -> Result<Option<Head>, StoreError>;
-    fn set_head(&mut self, session: &SessionId, head: Head) -> Result<(), StoreError>;
     fn replay_owner(&mut self, session: &SessionId) -> Result<Option<String>, StoreError>;
     fn set_replay_owner(&mut self, session: &SessionId, owner: &str) -> Result<(), StoreError>;
     fn event_by_id(&mut self, id: &EventId) -> Result<Option<StoredEvent>, StoreError>;
     fn event_at(&mut self, session: &SessionId, seq: abide_schema::Seq) -> Result<Option<StoredEvent>, StoreError>;
-    fn insert_event(&mut self, event: &StoredEvent, data: &str) -> Result<(), StoreError>;
+    /// Inserts an event that makes `head` the head.
+    fn insert_event(&mut self, event: &StoredEvent, head: Head, data: &str) -> Result<(), StoreError>;
     fn project(&mut self, event: &StoredEvent) -> Result<(), ProjectError<StoreError>>;
 
     fn session_info(&mut self, session: &SessionId) -> Result<Option<SessionInfo>, StoreError>;
@@ -130,18 +130,16 @@ pub(crate) fn append(
             metadata,
             data,
         };
-        store_event(tx, &event, &mut exists)?;
-        head = Some(advanced(head, &event));
+        let now = advanced(head, &event);
+        store_event(tx, &event, now, &mut exists)?;
+        head = Some(now);
+        out.head = head;
         let event = Arc::new(event);
         out.events.push(Arc::clone(&event));
         out.fresh.push(event);
     }
     for hook in hooks {
         run_hook(tx, &session, hook, &out)?;
-    }
-    if let (Some(head), false) = (head, out.fresh.is_empty()) {
-        tx.set_head(&session, head)?;
-        out.head = Some(head);
     }
     Ok(out)
 }
@@ -189,9 +187,8 @@ pub(crate) fn replay(tx: &mut impl Tx, replay: Replay) -> Result<(ReplayOutcome,
     if tx.event_by_id(&event.id)?.is_some() {
         return Err(AppendError::EventIdConflict { id: event.id }.into());
     }
-    store_event(tx, &event, &mut None)?;
     let head = advanced(head, &event);
-    tx.set_head(&session, head)?;
+    store_event(tx, &event, head, &mut None)?;
     claim_log(tx, &session, owner.as_deref(), claim.as_ref())?;
     let event = Arc::new(event);
     let appended = Appended { events: vec![Arc::clone(&event)], fresh: vec![event], head: Some(head) };
@@ -211,7 +208,12 @@ fn claim_log(
 }
 
 /// Projects and inserts one event; `exists` remembers whether the session has a row.
-fn store_event(tx: &mut impl Tx, event: &StoredEvent, exists: &mut Option<bool>) -> Result<(), AppendError> {
+fn store_event(
+    tx: &mut impl Tx,
+    event: &StoredEvent,
+    head: Head,
+    exists: &mut Option<bool>,
+) -> Result<(), AppendError> {
     let session = event.session_id();
     if matches!(event.data, EventData::SessionCreated(_)) {
         // An id of a deleted session must not begin again.
@@ -238,7 +240,7 @@ fn store_event(tx: &mut impl Tx, event: &StoredEvent, exists: &mut Option<bool>)
     }
     let data = event.data.encode().map_err(|error| AppendError::Projection(error.to_string()))?;
     tx.project(event).map_err(|error| project_error(session, error))?;
-    tx.insert_event(event, &data)?;
+    tx.insert_event(event, head, &data)?;
     let deleted = matches!(event.data, EventData::SessionDeleted(_));
     if deleted {
         tx.forget_session(session)?;

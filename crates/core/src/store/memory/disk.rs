@@ -321,12 +321,6 @@ impl Tx for MemoryTx<'_> {
         Ok(self.disk.head(session))
     }
 
-    fn set_head(&mut self, session: &SessionId, head: Head) -> Result<(), StoreError> {
-        self.log(session).contract_seq = head.contract_seq;
-        self.undo.moved.push((session.clone(), head));
-        Ok(())
-    }
-
     fn replay_owner(&mut self, session: &SessionId) -> Result<Option<String>, StoreError> {
         Ok(self.disk.logs.get(session).and_then(|log| log.replay_owner.clone()))
     }
@@ -346,13 +340,16 @@ impl Tx for MemoryTx<'_> {
         Ok(self.disk.log(session).get(index).map(|event| StoredEvent::clone(event)))
     }
 
-    fn insert_event(&mut self, event: &StoredEvent, data: &str) -> Result<(), StoreError> {
+    fn insert_event(&mut self, event: &StoredEvent, head: Head, data: &str) -> Result<(), StoreError> {
         // What is kept is what a database would give back.
         let decoded = EventData::decode(&event.data.def().stored_type(), data)
             .map_err(|error| StoreError::Other(error.to_string()))?;
         let stored = Arc::new(StoredEvent { data: decoded, ..event.clone() });
         let session = event.session_id();
-        self.log(session).events.push(stored);
+        let log = self.log(session);
+        log.events.push(stored);
+        log.contract_seq = head.contract_seq;
+        self.undo.moved.push((session.clone(), head));
         self.disk.by_id.insert(event.id.clone(), (session.clone(), event.seq));
         Ok(())
     }

@@ -1,27 +1,23 @@
--- Log. `key` names a session in all tables below and is never used again. `pos` is the order of commits.
+-- Log. `key` names a session in all tables below and is never used again.
 CREATE TABLE event_sequence (
   key INTEGER PRIMARY KEY AUTOINCREMENT,
   aggregate_id TEXT NOT NULL UNIQUE,
-  seq INTEGER NOT NULL,            -- -1: no event yet
-  contract_seq INTEGER,
   replay_owner TEXT
 ) STRICT;
+-- A log is one run of rows: pos = session key << 32 | position in the log. One index is written with each event.
 CREATE TABLE event (
   pos INTEGER PRIMARY KEY,
   id TEXT NOT NULL UNIQUE,
-  aggregate INTEGER NOT NULL REFERENCES event_sequence(key) ON DELETE CASCADE,
-  seq INTEGER NOT NULL,
-  contract_seq INTEGER,
+  contract_head INTEGER,           -- the last contract position so far; this event's own when `counted`
+  counted INTEGER NOT NULL,
   type TEXT NOT NULL,              -- name.version
   created INTEGER NOT NULL,
   location TEXT,
   metadata TEXT,
-  data TEXT NOT NULL,
-  UNIQUE (aggregate, seq)
+  data TEXT NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX event_contract ON event (aggregate, contract_seq) WHERE contract_seq IS NOT NULL;
 
--- Projections: functions of the log. Keys of rows may differ after a rebuild, their other columns may not.
+-- Projections: functions of the log.
 CREATE TABLE session (
   key INTEGER PRIMARY KEY REFERENCES event_sequence(key) ON DELETE CASCADE,
   id TEXT NOT NULL UNIQUE,
@@ -57,32 +53,29 @@ CREATE INDEX session_project ON session (project_id, time_created, id);
 CREATE INDEX session_directory ON session (directory, time_created, id);
 CREATE INDEX session_parent ON session (parent_id) WHERE parent_id IS NOT NULL;
 
+-- A transcript is one run of rows: key = session key << 40 | position in the log << 10 | index.
 CREATE TABLE session_message (
   key INTEGER PRIMARY KEY,
   id TEXT NOT NULL UNIQUE,
-  session INTEGER NOT NULL REFERENCES session(key) ON DELETE CASCADE,
-  seq INTEGER NOT NULL,
-  sub INTEGER NOT NULL,
   type TEXT NOT NULL,
   state INTEGER NOT NULL,          -- 0 settled, 1 open, 2 failed compaction
   call_id TEXT,                    -- of a shell message
   time_created INTEGER NOT NULL,
-  data TEXT NOT NULL,              -- without content
-  UNIQUE (session, seq, sub)
+  data TEXT NOT NULL               -- without content
 ) STRICT;
-CREATE INDEX message_type ON session_message (session, type, seq, sub);
-CREATE INDEX message_open ON session_message (session) WHERE state = 1;
-CREATE INDEX message_call ON session_message (session, call_id) WHERE call_id IS NOT NULL;
+CREATE INDEX message_found ON session_message (type, key) WHERE type IN ('assistant', 'compaction');
+CREATE INDEX message_open ON session_message (key) WHERE state = 1;
+CREATE INDEX message_call ON session_message (call_id, key) WHERE call_id IS NOT NULL;
 
 CREATE TABLE session_content (
-  message INTEGER NOT NULL REFERENCES session_message(key) ON DELETE CASCADE,
+  message INTEGER NOT NULL,
   ordinal INTEGER NOT NULL,
   kind TEXT NOT NULL,
   item_id TEXT NOT NULL,
   open INTEGER NOT NULL,
   data TEXT NOT NULL,
-  UNIQUE (message, ordinal)
-) STRICT;
+  PRIMARY KEY (message, ordinal)
+) STRICT, WITHOUT ROWID;
 CREATE INDEX content_item ON session_content (message, item_id, ordinal);
 CREATE INDEX content_open ON session_content (message) WHERE open = 1;
 
@@ -193,3 +186,11 @@ CREATE TABLE permission (
   resource TEXT NOT NULL,
   UNIQUE (project_id, action, resource)
 ) STRICT;
+
+-- For people who look.
+CREATE VIEW log AS
+  SELECT q.aggregate_id AS session, e.pos & 0xffffffff AS seq, iif(e.counted, e.contract_head, NULL) AS contract_seq,
+    e.id, e.type, e.created, e.data FROM event e JOIN event_sequence q ON q.key = e.pos >> 32;
+CREATE VIEW transcript AS
+  SELECT s.id AS session, (m.key >> 10) & 0x3fffffff AS seq, m.key & 0x3ff AS sub, m.id, m.type, m.state, m.data
+  FROM session_message m JOIN session s ON s.key = m.key >> 40;

@@ -1,5 +1,7 @@
 //! Rows of the database and our types.
 
+use std::ops::RangeInclusive;
+
 use abide_schema::event::{DecodeError, EventData, InboxKind, StoredEvent};
 use abide_schema::location::LocationRef;
 use abide_schema::message::{AssistantContent, AssistantMessage, CompactionStatus, ItemKind, Message};
@@ -25,7 +27,7 @@ pub(super) type Result<T> = std::result::Result<T, StoreError>;
 /// A `SELECT` with the columns that the function of the same name reads, in its order.
 macro_rules! select {
     (event $rest:literal) => {
-        concat!("SELECT e.id, e.seq, e.contract_seq, e.type, e.created, e.location, e.metadata, e.data ", $rest)
+        concat!("SELECT e.id, e.pos, e.contract_head, e.type, e.created, e.location, e.metadata, e.data, e.counted ", $rest)
     };
     (session $rest:literal) => {
         concat!("SELECT id, project_id, workspace_id, parent_id, fork, slug, directory, subpath, title, agent, model, \
@@ -34,7 +36,7 @@ macro_rules! select {
              time_viewed, time_archived ", $rest)
     };
     (message $rest:literal) => {
-        concat!("SELECT m.key, s.id, m.seq, m.sub, m.data ", $rest)
+        concat!("SELECT m.key, s.id, m.data ", $rest)
     };
     (input $rest:literal) => {
         concat!("SELECT i.id, s.id, i.kind, i.payload, i.delivery, i.admitted_seq, i.admitted_contract_seq, i.promoted_seq, \
@@ -84,6 +86,52 @@ pub(super) fn seq(value: i64) -> Seq {
     Seq(uint(value))
 }
 
+/// Bits of a log position in `event.pos`.
+const LOG_BITS: u32 = 32;
+/// Bits of the index, and of the log position, in `session_message.key`.
+const SUB_BITS: u32 = 10;
+const SEQ_BITS: u32 = 30;
+
+fn place(key: i64, bits: u32, offset: u64) -> Result<i64> {
+    let base = key.checked_mul(1 << bits);
+    let offset = i64::try_from(offset).ok().filter(|offset| *offset < 1 << bits);
+    base.zip(offset)
+        .and_then(|(base, offset)| base.checked_add(offset))
+        .ok_or_else(|| StoreError::Other("the store is full: too many sessions, or events of one session".to_owned()))
+}
+
+/// Returns the place of an event in the table of events.
+pub(super) fn log_pos(key: i64, seq: Seq) -> Result<i64> {
+    place(key, LOG_BITS, seq.0)
+}
+
+/// Returns the places of all events of a session.
+pub(super) fn log_range(key: i64) -> Result<RangeInclusive<i64>> {
+    Ok(place(key, LOG_BITS, 0)?..=place(key, LOG_BITS, (1 << LOG_BITS) - 1)?)
+}
+
+/// Returns the log position at a place.
+pub(super) fn log_seq(pos: i64) -> Seq {
+    seq(pos & ((1 << LOG_BITS) - 1))
+}
+
+/// Returns the place of a message in the table of messages.
+pub(super) fn message_key(key: i64, at: Position) -> Result<i64> {
+    place(place(key, SEQ_BITS, at.seq.0)?, SUB_BITS, at.sub.into())
+}
+
+/// Returns the places of all messages of a session.
+pub(super) fn message_range(key: i64) -> Result<RangeInclusive<i64>> {
+    let bits = SEQ_BITS + SUB_BITS;
+    Ok(place(key, bits, 0)?..=place(key, bits, (1 << bits) - 1)?)
+}
+
+/// Returns the position of the message at a place.
+pub(super) fn message_position(key: i64) -> Position {
+    let sub = key & ((1 << SUB_BITS) - 1);
+    Position { seq: seq((key >> SUB_BITS) & ((1 << SEQ_BITS) - 1)), sub: small(sub) }
+}
+
 fn small(value: i64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
@@ -123,8 +171,8 @@ pub(super) fn event(row: &Row<'_>) -> Result<Option<StoredEvent>> {
     };
     Ok(Some(StoredEvent {
         id: EventId::from_trusted(text(row, 0)?),
-        seq: seq(row.get(1)?),
-        contract_seq: row.get::<_, Option<i64>>(2)?.map(seq),
+        seq: log_seq(row.get(1)?),
+        contract_seq: if row.get(8)? { row.get::<_, Option<i64>>(2)?.map(seq) } else { None },
         created: Timestamp(row.get(4)?),
         location: from_json_opt("an event's location", text_opt(row, 5)?)?,
         metadata: from_json_opt("an event's metadata", text_opt(row, 6)?)?,
@@ -175,10 +223,11 @@ pub(super) fn session(row: &Row<'_>) -> Result<SessionInfo> {
 /// Reads a message without content, and its key.
 pub(super) fn message(row: &Row<'_>) -> Result<(i64, MessageRow)> {
     let session_id = SessionId::from_trusted(text(row, 1)?);
-    let position = Position { seq: seq(row.get(2)?), sub: small(row.get(3)?) };
-    let message: Message = serde_json::from_str(text(row, 4)?)
+    let key = row.get(0)?;
+    let position = message_position(key);
+    let message: Message = serde_json::from_str(text(row, 2)?)
         .map_err(|error| unreadable_row(&session_id, &format!("the message at {}", position.seq), &error))?;
-    Ok((row.get(0)?, MessageRow { session_id, position, message }))
+    Ok((key, MessageRow { session_id, position, message }))
 }
 
 /// Encodes a message without the content of an assistant message.

@@ -6,11 +6,11 @@ use abide_schema::permission::SavedPermission;
 use abide_schema::project::{ContextRow, InputRow, MessageRow, Position};
 use abide_schema::session::SessionInfo;
 use abide_schema::todo::Todo;
-use abide_schema::{MessageId, OwnerId, ProjectId, SavedPermissionId, SessionId};
+use abide_schema::{MessageId, OwnerId, ProjectId, SavedPermissionId, Seq, SessionId};
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension as _, Params, Row, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension as _, Params, Row, params_from_iter};
 
-use super::codec::{self, Result, from_json, int, select, seq};
+use super::codec::{self, Result, from_json, select, seq};
 use crate::store::{
     Draft, Head, Lease, MessageQuery, Mutation, Order, Page, SeqRange, SessionQuery, StepAttempt, ToolProcess, View,
 };
@@ -48,35 +48,70 @@ fn key(conn: &Connection, session: &SessionId) -> Result<Option<i64>> {
 
 /// Reads the head of a session's log.
 pub(super) fn head(conn: &Connection, session: &SessionId) -> Result<Option<Head>> {
-    let sql = "SELECT seq, contract_seq FROM event_sequence WHERE aggregate_id = ?1 AND seq >= 0";
-    first(conn, sql, [session.as_str()], |row| {
-        Ok(Head { seq: seq(row.get(0)?), contract_seq: row.get::<_, Option<i64>>(1)?.map(seq) })
+    match key(conn, session)? {
+        Some(key) => head_of(conn, key),
+        None => Ok(None),
+    }
+}
+
+/// Reads the head of the log of the session with this key.
+pub(super) fn head_of(conn: &Connection, key: i64) -> Result<Option<Head>> {
+    let (begin, end) = codec::log_range(key)?.into_inner();
+    let sql = "SELECT pos, contract_head FROM event WHERE pos BETWEEN ?1 AND ?2 ORDER BY pos DESC LIMIT 1";
+    first(conn, sql, [begin, end], |row| {
+        Ok(Head { seq: codec::log_seq(row.get(0)?), contract_seq: row.get::<_, Option<i64>>(1)?.map(seq) })
     })
+}
+
+/// Finds the first place in a log whose contract head is beyond `after`. Heads rise with places, so halving finds it
+/// without an index of its own.
+fn contract_begin(conn: &Connection, begin: i64, end: i64, after: Option<Seq>) -> Result<i64> {
+    let Some(after) = after else { return Ok(begin) };
+    let sql = "SELECT pos, contract_head FROM event WHERE pos BETWEEN ?1 AND ?2 ORDER BY pos LIMIT 1";
+    let (mut low, mut high) = (begin, end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let found = first(conn, sql, [middle, high], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<i64>>(1)?)))?;
+        match found {
+            Some((pos, head)) if head.is_none_or(|head| seq(head) <= after) => low = pos + 1,
+            Some(_) | None => high = middle,
+        }
+    }
+    Ok(low)
 }
 
 /// Reads a page of a session's log.
 pub(super) fn page(conn: &Connection, session: &SessionId, range: SeqRange, view: View, limit: u32) -> Result<Page> {
     let mut page = Page { cursor: range.after, ..Page::default() };
     let Some(key) = key(conn, session)? else { return Ok(page) };
-    let sql = match view {
+    let Some(head) = head_of(conn, key)? else { return Ok(page) };
+    let (begin, end) = (*codec::log_range(key)?.start(), codec::log_pos(key, head.seq)?);
+    let (begin, end) = match view {
         View::Log | View::Public => {
-            select!(event "FROM event e WHERE e.aggregate = ?1 AND e.seq > ?2 AND e.seq <= ?3 ORDER BY e.seq")
+            let begin =
+                range.after.map_or(Ok(begin), |after| codec::log_pos(key, after.min(head.seq)).map(|at| at + 1));
+            let through = range.through.map_or(head.seq, |through| through.min(head.seq));
+            (begin?, codec::log_pos(key, through)?)
         }
+        View::Contract => (contract_begin(conn, begin, end + 1, range.after)?, end),
+    };
+    let sql = match view {
+        View::Log | View::Public => select!(event "FROM event e WHERE e.pos BETWEEN ?1 AND ?2 ORDER BY e.pos"),
         View::Contract => {
-            select!(event "FROM event e WHERE e.aggregate = ?1 AND e.contract_seq > ?2 AND e.contract_seq <= ?3 \
-                    ORDER BY e.contract_seq")
+            select!(event "FROM event e WHERE e.pos BETWEEN ?1 AND ?2 AND e.counted ORDER BY e.pos")
         }
     };
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     let mut statement = conn.prepare_cached(sql)?;
-    let after = range.after.map_or(-1, |seq| int(seq.0));
-    let through = range.through.map_or(i64::MAX, |seq| int(seq.0));
-    let mut rows = statement.query(params![key, after, through])?;
+    let mut rows = statement.query([begin, end])?;
     while let Some(row) = rows.next()? {
         let position = match view {
-            View::Log | View::Public => seq(row.get(1)?),
+            View::Log | View::Public => codec::log_seq(row.get(1)?),
             View::Contract => seq(row.get(2)?),
         };
+        if range.through.is_some_and(|through| position > through) {
+            break;
+        }
         if let Some(event) = codec::event(row)? {
             let visibility = event.data.def().visibility;
             let shown = match view {
@@ -161,31 +196,29 @@ fn with_content(conn: &Connection, (key, mut row): (i64, MessageRow)) -> Result<
 pub(super) fn messages(conn: &Connection, session: &SessionId, query: &MessageQuery) -> Result<Vec<MessageRow>> {
     let Some(key) = key(conn, session)? else { return Ok(Vec::new()) };
     let mut sql =
-        select!(message "FROM session_message m JOIN session s ON s.key = m.session WHERE m.session = ?").to_owned();
-    let mut values: Vec<Value> = vec![key.into()];
-    let mut position = |sql: &mut String, text: &str, at: Position| {
-        sql.push_str(text);
-        values.push(int(at.seq.0).into());
-        values.push(i64::from(at.sub).into());
-    };
+        select!(message "FROM session_message m JOIN session s ON s.key = m.key >> 40 WHERE m.key BETWEEN ? AND ?")
+            .to_owned();
+    let (mut begin, mut end) = codec::message_range(key)?.into_inner();
     if let Some(from) = query.from {
-        position(&mut sql, " AND (m.seq, m.sub) >= (?, ?)", from);
+        begin = begin.max(codec::message_key(key, from)?);
     }
     let backwards = query.anchor.is_some_and(|anchor| anchor.backwards);
     let ascending = (query.order == Order::Asc) != backwards;
     if let Some(anchor) = query.anchor {
-        let text = if ascending { " AND (m.seq, m.sub) > (?, ?)" } else { " AND (m.seq, m.sub) < (?, ?)" };
-        position(&mut sql, text, anchor.position);
+        let at = codec::message_key(key, anchor.position)?;
+        if ascending {
+            begin = begin.max(at + 1);
+        } else {
+            end = end.min(at - 1);
+        }
     }
     if query.contract_only {
         sql.push_str(
             " AND m.type NOT IN ('idle', 'skill', 'location-switched') AND (m.type <> 'compaction' OR m.state = 0)",
         );
     }
-    sql.push_str(if ascending { " ORDER BY m.seq, m.sub" } else { " ORDER BY m.seq DESC, m.sub DESC" });
-    sql.push_str(" LIMIT ?");
-    values.push(query.limit.map_or(-1, i64::from).into());
-    let found = all(conn, &sql, params_from_iter(values), codec::message)?;
+    sql.push_str(if ascending { " ORDER BY m.key LIMIT ?" } else { " ORDER BY m.key DESC LIMIT ?" });
+    let found = all(conn, &sql, [begin, end, query.limit.map_or(-1, i64::from)], codec::message)?;
     let mut out = found.into_iter().map(|found| with_content(conn, found)).collect::<Result<Vec<_>>>()?;
     if backwards {
         out.reverse();
@@ -195,7 +228,7 @@ pub(super) fn messages(conn: &Connection, session: &SessionId, query: &MessageQu
 
 /// Reads one message with content.
 pub(super) fn message(conn: &Connection, id: &MessageId) -> Result<Option<MessageRow>> {
-    let sql = select!(message "FROM session_message m JOIN session s ON s.key = m.session WHERE m.id = ?1");
+    let sql = select!(message "FROM session_message m JOIN session s ON s.key = m.key >> 40 WHERE m.id = ?1");
     first(conn, sql, [id.as_str()], codec::message)?.map(|found| with_content(conn, found)).transpose()
 }
 
@@ -222,19 +255,21 @@ pub(super) fn context(conn: &Connection, session: &SessionId) -> Result<Option<C
 /// Finds the newest completed compaction.
 pub(super) fn history_start(conn: &Connection, session: &SessionId) -> Result<Option<Position>> {
     let Some(key) = key(conn, session)? else { return Ok(None) };
-    let sql = "SELECT seq, sub FROM session_message WHERE session = ?1 AND type = 'compaction' AND state = 0 \
-               ORDER BY seq DESC, sub DESC LIMIT 1";
-    first(conn, sql, [key], |row| Ok(Position { seq: seq(row.get(0)?), sub: row.get(1)? }))
+    let (begin, end) = codec::message_range(key)?.into_inner();
+    let sql = "SELECT key FROM session_message WHERE type = 'compaction' AND key BETWEEN ?1 AND ?2 AND state = 0 \
+               ORDER BY key DESC LIMIT 1";
+    first(conn, sql, [begin, end], |row| Ok(codec::message_position(row.get(0)?)))
 }
 
 /// Reads the messages with open state.
 pub(super) fn open_messages(conn: &Connection, session: &SessionId) -> Result<Vec<MessageRow>> {
     let Some(key) = key(conn, session)? else { return Ok(Vec::new()) };
-    let sql = select!(message "FROM session_message m JOIN session s ON s.key = m.session WHERE m.key IN ( \
-                      SELECT key FROM session_message WHERE session = ?1 AND state = 1 \
-                      UNION SELECT o.key FROM session_content c JOIN session_message o ON o.key = c.message \
-                      WHERE c.open = 1 AND o.session = ?1) ORDER BY m.seq, m.sub");
-    let found = all(conn, sql, [key], codec::message)?;
+    let sql = select!(message "FROM session_message m JOIN session s ON s.key = m.key >> 40 WHERE m.key IN ( \
+                      SELECT key FROM session_message WHERE state = 1 AND key BETWEEN ?1 AND ?2 \
+                      UNION SELECT message FROM session_content WHERE open = 1 AND message BETWEEN ?1 AND ?2) \
+                      ORDER BY m.key");
+    let (begin, end) = codec::message_range(key)?.into_inner();
+    let found = all(conn, sql, [begin, end], codec::message)?;
     found.into_iter().map(|found| with_content(conn, found)).collect()
 }
 
@@ -246,7 +281,8 @@ pub(super) fn children(conn: &Connection, session: &SessionId) -> Result<Vec<Ses
 
 /// Lists all sessions with a log.
 pub(super) fn logs(conn: &Connection) -> Result<Vec<SessionId>> {
-    let sql = "SELECT aggregate_id FROM event_sequence WHERE seq >= 0 ORDER BY key";
+    let sql = "SELECT aggregate_id FROM event_sequence q WHERE EXISTS (SELECT 1 FROM event \
+               WHERE pos BETWEEN q.key << 32 AND (q.key << 32) | 0xffffffff) ORDER BY key";
     all(conn, sql, [], |row| Ok(SessionId::from_trusted(row.get::<_, String>(0)?)))
 }
 

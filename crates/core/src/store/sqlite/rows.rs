@@ -20,14 +20,64 @@ impl SqliteTx<'_> {
         Ok(())
     }
 
-    /// Reads one message of a session that is found by `sql` from the session's key.
-    fn find_message(&mut self, session: &SessionId, sql: &str, call: Option<&str>) -> Result<Option<MessageRow>> {
+    /// Reads the newest message of a session that `sql` finds in the session's range of keys.
+    fn newest_message(&mut self, session: &SessionId, sql: &str, call: Option<&str>) -> Result<Option<MessageRow>> {
         let Some(key) = self.key(session)? else { return Ok(None) };
+        let (first, last) = codec::message_range(key)?.into_inner();
         let row = match call {
-            Some(call) => self.first(sql, params![key, call], codec::message),
-            None => self.first(sql, params![key], codec::message),
+            Some(call) => self.first(sql, params![first, last, call], codec::message),
+            None => self.first(sql, params![first, last], codec::message),
         };
         Ok(row?.map(|(_, row)| row))
+    }
+
+    /// Updates what changes often, so that no index is written; says whether that was all.
+    fn update_session(&self, key: i64, session: &SessionInfo) -> Result<bool> {
+        let changed = self.run(
+            "UPDATE session SET fork = ?2, subpath = ?3, title = ?4, agent = ?5, model = ?6, metadata = ?7, \
+             permissions = ?8, revert = ?9, outcome = ?10, cost = ?11, tokens_input = ?12, tokens_output = ?13, \
+             tokens_reasoning = ?14, tokens_cache_read = ?15, tokens_cache_write = ?16, time_updated = ?17, \
+             time_idle = ?18, time_viewed = ?19, time_archived = ?20 \
+             WHERE key = ?1 AND project_id = ?21 AND directory = ?22 AND workspace_id IS ?23 AND parent_id IS ?24 \
+             AND time_created = ?25 AND slug = ?26 AND version = ?27",
+            params![
+                key,
+                to_json_opt(session.fork.as_ref())?,
+                session.subpath,
+                session.title,
+                session.agent.as_ref().map(AgentId::as_str),
+                to_json_opt(session.model.as_ref())?,
+                to_json_opt(session.metadata.as_ref())?,
+                to_json_opt(session.permissions.as_ref())?,
+                to_json_opt(session.revert.as_ref())?,
+                session.outcome.map(word).transpose()?,
+                session.cost,
+                int(session.tokens.input),
+                int(session.tokens.output),
+                int(session.tokens.reasoning),
+                int(session.tokens.cache.read),
+                int(session.tokens.cache.write),
+                session.time.updated.0,
+                session.time.idle.map(|time| time.0),
+                session.time.viewed.map(|time| time.0),
+                session.time.archived.map(|time| time.0),
+                session.project_id.as_str(),
+                session.location.directory,
+                session.location.workspace_id.as_ref().map(WorkspaceId::as_str),
+                session.parent_id.as_ref().map(SessionId::as_str),
+                session.time.created.0,
+                session.slug,
+                session.version
+            ],
+        )?;
+        Ok(changed > 0)
+    }
+
+    /// Deletes the messages of a session from a place on.
+    fn delete_messages(&self, first: i64, last: i64) -> Result<()> {
+        self.run("DELETE FROM session_content WHERE message BETWEEN ?1 AND ?2", [first, last])?;
+        self.run("DELETE FROM session_message WHERE key BETWEEN ?1 AND ?2", [first, last])?;
+        Ok(())
     }
 }
 
@@ -40,6 +90,9 @@ impl Rows for SqliteTx<'_> {
 
     fn put_session(&mut self, session: &SessionInfo) -> Result<()> {
         let key = self.make_key(&session.id)?;
+        if self.update_session(key, session)? {
+            return Ok(());
+        }
         self.run(
             "INSERT INTO session (key, id, project_id, workspace_id, parent_id, fork, slug, directory, subpath, title, \
              agent, model, version, metadata, permissions, revert, outcome, cost, tokens_input, tokens_output, \
@@ -87,18 +140,21 @@ impl Rows for SqliteTx<'_> {
     }
 
     fn delete_session(&mut self, id: &SessionId) -> Result<()> {
-        // Everything projected hangs on this row.
-        self.run("DELETE FROM session WHERE id = ?1", [id.as_str()])?;
+        let Some(key) = self.key(id)? else { return Ok(()) };
+        let (first, last) = codec::message_range(key)?.into_inner();
+        self.delete_messages(first, last)?;
+        // Inputs and context hang on this row.
+        self.run("DELETE FROM session WHERE key = ?1", [key])?;
         Ok(())
     }
 
     fn message(&mut self, id: &MessageId) -> Result<Option<MessageRow>> {
-        let sql = select!(message "FROM session_message m JOIN session s ON s.key = m.session WHERE m.id = ?1");
+        let sql = select!(message "FROM session_message m JOIN session s ON s.key = m.key >> 40 WHERE m.id = ?1");
         Ok(self.first(sql, [id.as_str()], codec::message)?.map(|(_, row)| row))
     }
 
     fn insert_message(&mut self, row: &MessageRow) -> Result<()> {
-        let key = self.make_key(&row.session_id)?;
+        let message = codec::message_key(self.make_key(&row.session_id)?, row.position)?;
         let call = match &row.message {
             Message::Shell(shell) => Some(shell.call_id.as_str()),
             Message::User(_)
@@ -113,13 +169,11 @@ impl Rows for SqliteTx<'_> {
             | Message::Idle(_) => None,
         };
         self.run(
-            "INSERT INTO session_message (id, session, seq, sub, type, state, call_id, time_created, data) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            "INSERT INTO session_message (key, id, type, state, call_id, time_created, data) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             params![
+                message,
                 row.message.id().as_str(),
-                key,
-                int(row.position.seq.0),
-                row.position.sub,
                 row.message.kind(),
                 message_state(&row.message),
                 call,
@@ -128,7 +182,6 @@ impl Rows for SqliteTx<'_> {
             ],
         )?;
         if let Message::Assistant(assistant) = &row.message {
-            let message = self.conn.last_insert_rowid();
             for (ordinal, item) in (0..).zip(&assistant.content) {
                 self.insert_content(message, ordinal, item)?;
             }
@@ -137,23 +190,25 @@ impl Rows for SqliteTx<'_> {
     }
 
     fn update_message(&mut self, row: &MessageRow) -> Result<()> {
-        self.run(
-            "UPDATE session_message SET state = ?2, data = ?3 WHERE id = ?1",
-            params![row.message.id().as_str(), message_state(&row.message), message_json(&row.message)?],
-        )?;
+        let (id, state, data) = (row.message.id().as_str(), message_state(&row.message), message_json(&row.message)?);
+        // An index is written only when the state changes.
+        let sql = "UPDATE session_message SET data = ?3 WHERE id = ?1 AND state = ?2";
+        if self.run(sql, params![id, state, data])? == 0 {
+            self.run("UPDATE session_message SET state = ?2, data = ?3 WHERE id = ?1", params![id, state, data])?;
+        }
         Ok(())
     }
 
     fn newest_assistant(&mut self, session: &SessionId) -> Result<Option<MessageRow>> {
-        let sql = select!(message "FROM session_message m JOIN session s ON s.key = m.session \
-                          WHERE m.session = ?1 AND m.type = 'assistant' ORDER BY m.seq DESC, m.sub DESC LIMIT 1");
-        self.find_message(session, sql, None)
+        let sql = select!(message "FROM session_message m JOIN session s ON s.key = m.key >> 40 \
+                          WHERE m.type = 'assistant' AND m.key BETWEEN ?1 AND ?2 ORDER BY m.key DESC LIMIT 1");
+        self.newest_message(session, sql, None)
     }
 
     fn shell_message(&mut self, session: &SessionId, call: &CallId) -> Result<Option<MessageRow>> {
-        let sql = select!(message "FROM session_message m JOIN session s ON s.key = m.session \
-                          WHERE m.session = ?1 AND m.call_id = ?2 ORDER BY m.seq DESC, m.sub DESC LIMIT 1");
-        self.find_message(session, sql, Some(call.as_str()))
+        let sql = select!(message "FROM session_message m JOIN session s ON s.key = m.key >> 40 \
+                          WHERE m.call_id = ?3 AND m.key BETWEEN ?1 AND ?2 ORDER BY m.key DESC LIMIT 1");
+        self.newest_message(session, sql, Some(call.as_str()))
     }
 
     fn push_content(&mut self, message: &MessageId, item: &AssistantContent) -> Result<()> {
@@ -179,18 +234,22 @@ impl Rows for SqliteTx<'_> {
         let Some(key) = self.key(session)? else { return Ok(None) };
         self.first(
             "SELECT c.ordinal, c.data FROM session_message m JOIN session_content c ON c.message = m.key \
-             WHERE m.id = ?1 AND m.session = ?2 AND c.item_id = ?4 AND c.kind = ?3 ORDER BY c.ordinal DESC LIMIT 1",
+             WHERE m.id = ?1 AND m.key >> 40 = ?2 AND c.item_id = ?4 AND c.kind = ?3 ORDER BY c.ordinal DESC LIMIT 1",
             params![message.as_str(), key, kind.as_str(), item_id],
             |row| Ok((row.get(0)?, codec::content(row, 1)?)),
         )
     }
 
     fn set_content(&mut self, message: &MessageId, index: u32, item: &AssistantContent) -> Result<()> {
-        self.run(
-            "UPDATE session_content SET open = ?3, data = ?4 \
-             WHERE message = (SELECT key FROM session_message WHERE id = ?1) AND ordinal = ?2",
-            params![message.as_str(), index, is_open_item(item), to_json(item)?],
-        )?;
+        let params = params![message.as_str(), index, is_open_item(item), to_json(item)?];
+        // An index is written only when the item ends.
+        let same = "UPDATE session_content SET data = ?4 \
+                    WHERE message = (SELECT key FROM session_message WHERE id = ?1) AND ordinal = ?2 AND open = ?3";
+        if self.run(same, params)? == 0 {
+            let changed = "UPDATE session_content SET open = ?3, data = ?4 \
+                           WHERE message = (SELECT key FROM session_message WHERE id = ?1) AND ordinal = ?2";
+            self.run(changed, params)?;
+        }
         Ok(())
     }
 
@@ -266,11 +325,8 @@ impl Rows for SqliteTx<'_> {
 
     fn delete_from(&mut self, session: &SessionId, from: Position) -> Result<()> {
         let Some(key) = self.key(session)? else { return Ok(()) };
+        self.delete_messages(codec::message_key(key, from)?, *codec::message_range(key)?.end())?;
         let at = int(from.seq.0);
-        self.run(
-            "DELETE FROM session_message WHERE session = ?1 AND (seq, sub) >= (?2, ?3)",
-            params![key, at, from.sub],
-        )?;
         self.run("DELETE FROM session_input WHERE session = ?1 AND admitted_seq >= ?2", params![key, at])?;
         self.run("DELETE FROM session_input WHERE session = ?1 AND promoted_seq >= ?2", params![key, at])?;
         Ok(())

@@ -207,7 +207,7 @@ async fn an_unknown_type_is_passed_over() {
     let store = open(directory.path());
     put(&store, created()).await.unwrap();
     put(&store, renamed("x")).await.unwrap();
-    let sql = "UPDATE event SET type = 'session.next.invented.7' WHERE seq = 1";
+    let sql = "UPDATE event SET type = 'session.next.invented.7' WHERE pos & 0xffffffff = 1";
     store.writer.submit::<(), StoreError, _>(false, move |tx| tx.run(sql, []).map(|_| ())).await.unwrap();
     put(&store, renamed("y")).await.unwrap();
     let page = store.read(&ses(), SeqRange::default(), View::Log, 10).await.unwrap();
@@ -233,9 +233,9 @@ async fn damage_is_found_and_rebuilt() {
     damage("DELETE FROM session").await.unwrap();
     assert_eq!(store.verify(&ses()).await.unwrap(), ["session ses_a: is missing"]);
     store.rebuild(&ses()).await.unwrap();
-    damage("DELETE FROM event WHERE seq = 1").await.unwrap();
-    assert_eq!(store.verify(&ses()).await.unwrap().len(), 3);
-    damage("UPDATE event SET data = '{}' WHERE seq = 0").await.unwrap();
+    damage("DELETE FROM event WHERE pos & 0xffffffff = 1").await.unwrap();
+    assert_eq!(store.verify(&ses()).await.unwrap().len(), 2);
+    damage("UPDATE event SET data = '{}' WHERE pos & 0xffffffff = 0").await.unwrap();
     let error = store.read(&ses(), SeqRange::default(), View::Log, 10).await.unwrap_err();
     assert!(matches!(error, StoreError::Corrupt(_)), "{error:?}");
     assert_eq!(store.check_file().await.unwrap(), Vec::<String>::new());

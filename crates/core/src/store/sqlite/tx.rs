@@ -10,7 +10,8 @@ use abide_schema::session::SessionInfo;
 use abide_schema::{EventId, MessageId, MutationId, Seq, SessionId};
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
 
-use super::codec::{self, Result, int, select, seq, to_json, to_json_opt};
+use super::codec::{self, Result, int, select, to_json, to_json_opt};
+use super::read;
 use crate::store::transact::{self, EventIds, Tx};
 use crate::store::{
     AppendError, Batch, CallKey, Draft, Head, Lease, Mutation, MutationState, Replay, ReplayError, ReplayOutcome,
@@ -79,7 +80,7 @@ impl SqliteTx<'_> {
         if let Some(key) = self.key(session)? {
             return Ok(key);
         }
-        self.run("INSERT INTO event_sequence (aggregate_id, seq) VALUES (?1, -1)", [session.as_str()])?;
+        self.run("INSERT INTO event_sequence (aggregate_id) VALUES (?1)", [session.as_str()])?;
         let key = self.conn.last_insert_rowid();
         self.remember(session, key);
         Ok(key)
@@ -110,7 +111,12 @@ impl SqliteTx<'_> {
 
     /// Deletes everything of a session.
     pub(super) fn remove(&mut self, session: &SessionId) -> Result<()> {
-        self.run("DELETE FROM event_sequence WHERE aggregate_id = ?1", [session.as_str()])?;
+        let Some(key) = self.key(session)? else { return Ok(()) };
+        self.delete_session(session)?;
+        let (first, last) = codec::log_range(key)?.into_inner();
+        self.run("DELETE FROM event WHERE pos BETWEEN ?1 AND ?2", [first, last])?;
+        // The operational rows hang on this one.
+        self.run("DELETE FROM event_sequence WHERE key = ?1", [key])?;
         self.keys.remove(session);
         Ok(())
     }
@@ -122,9 +128,10 @@ impl SqliteTx<'_> {
     pub(super) fn rebuild(&mut self, session: &SessionId) -> Result<()> {
         let Some(key) = self.key(session)? else { return Ok(()) };
         let mut folded = MemoryRows::default();
-        let mut statement =
-            self.conn.prepare_cached(select!(event "FROM event e WHERE e.aggregate = ?1 ORDER BY e.seq"))?;
-        let mut rows = statement.query([key])?;
+        let sql = select!(event "FROM event e WHERE e.pos BETWEEN ?1 AND ?2 ORDER BY e.pos");
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let (first, last) = codec::log_range(key)?.into_inner();
+        let mut rows = statement.query([first, last])?;
         while let Some(row) = rows.next()? {
             let Some(event) = codec::event(row)? else { continue };
             apply(&mut folded, &event).map_err(|error| {
@@ -135,7 +142,7 @@ impl SqliteTx<'_> {
                 ))
             })?;
         }
-        self.run("DELETE FROM session WHERE key = ?1", [key])?;
+        self.delete_session(session)?;
         let Some(info) = folded.get_session(session) else { return Ok(()) };
         self.put_session(info)?;
         for message in folded.messages(session) {
@@ -196,25 +203,10 @@ impl SqliteTx<'_> {
 
 impl Tx for SqliteTx<'_> {
     fn head(&mut self, session: &SessionId) -> Result<Option<Head>> {
-        let head = self.first(
-            "SELECT key, seq, contract_seq FROM event_sequence WHERE aggregate_id = ?1",
-            [session.as_str()],
-            |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, Option<i64>>(2)?)),
-        )?;
-        let Some((key, last, contract)) = head else { return Ok(None) };
-        if !self.keys.contains_key(session) {
-            self.remember(session, key);
+        match self.key(session)? {
+            Some(key) => read::head_of(self.conn, key),
+            None => Ok(None),
         }
-        Ok((last >= 0).then(|| Head { seq: seq(last), contract_seq: contract.map(seq) }))
-    }
-
-    fn set_head(&mut self, session: &SessionId, head: Head) -> Result<()> {
-        let key = self.make_key(session)?;
-        self.run(
-            "UPDATE event_sequence SET seq = ?2, contract_seq = ?3 WHERE key = ?1",
-            params![key, int(head.seq.0), head.contract_seq.map(|seq| int(seq.0))],
-        )?;
-        Ok(())
     }
 
     fn replay_owner(&mut self, session: &SessionId) -> Result<Option<String>> {
@@ -238,20 +230,20 @@ impl Tx for SqliteTx<'_> {
 
     fn event_at(&mut self, session: &SessionId, at: Seq) -> Result<Option<StoredEvent>> {
         let Some(key) = self.key(session)? else { return Ok(None) };
-        let sql = select!(event "FROM event e WHERE e.aggregate = ?1 AND e.seq = ?2");
-        Ok(self.first(sql, params![key, int(at.0)], codec::event)?.flatten())
+        let sql = select!(event "FROM event e WHERE e.pos = ?1");
+        Ok(self.first(sql, [codec::log_pos(key, at)?], codec::event)?.flatten())
     }
 
-    fn insert_event(&mut self, event: &StoredEvent, data: &str) -> Result<()> {
+    fn insert_event(&mut self, event: &StoredEvent, head: Head, data: &str) -> Result<()> {
         let key = self.make_key(event.session_id())?;
         self.run(
-            "INSERT INTO event (id, aggregate, seq, contract_seq, type, created, location, metadata, data) \
+            "INSERT INTO event (pos, id, contract_head, counted, type, created, location, metadata, data) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             params![
+                codec::log_pos(key, event.seq)?,
                 event.id.as_str(),
-                key,
-                int(event.seq.0),
-                event.contract_seq.map(|seq| int(seq.0)),
+                head.contract_seq.map(|seq| int(seq.0)),
+                event.contract_seq.is_some(),
                 event.data.def().stored_type(),
                 event.created.0,
                 to_json_opt(event.location.as_ref())?,

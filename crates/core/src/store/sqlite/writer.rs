@@ -22,6 +22,7 @@ use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use super::DurabilityLevel;
+use super::checkpoint::Checkpoints;
 use super::codec::Result;
 use super::tx::{Outbox, SqliteTx};
 use crate::store::signal::{Bus, Watches};
@@ -154,7 +155,7 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn start(
-        conn: Connection,
+        mut conn: Connection,
         path: &Path,
         durability: DurabilityLevel,
         world: World,
@@ -175,8 +176,10 @@ impl Writer {
                 Some(sender)
             }
         };
+        let checkpoints = Checkpoints::new(&mut conn, path.to_owned())?;
         let thread = WriterThread {
             conn,
+            checkpoints,
             keys: HashMap::new(),
             world,
             ids: EventIds::default(),
@@ -248,6 +251,7 @@ fn log_path(database: &Path) -> PathBuf {
 
 struct WriterThread {
     conn: Connection,
+    checkpoints: Checkpoints,
     keys: HashMap<SessionId, i64>,
     world: World,
     ids: EventIds,
@@ -309,8 +313,10 @@ impl WriterThread {
             }
             if !group.is_empty() {
                 self.commit(group);
+                self.checkpoints.after_commit(&self.conn);
             }
         }
+        self.checkpoints.close();
     }
 
     /// Commits a group of jobs and answers them.
@@ -423,7 +429,8 @@ impl WriterThread {
         }
         let first_look = self.data_version.replace(version).is_none();
         self.keys.clear();
-        let sql = "SELECT id FROM event ORDER BY pos DESC LIMIT 1";
+        // Ids that the store gives begin with a time in hex.
+        let sql = "SELECT id FROM event WHERE id < 'evt_g' ORDER BY id DESC LIMIT 1";
         if let Some(id) = self.tx().first(sql, [], |row| Ok(row.get::<_, String>(0)?))? {
             self.ids.sort_after(&id);
         }
