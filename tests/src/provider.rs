@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -47,12 +47,22 @@ pub struct Request {
     pub n_results: usize,
 }
 
+/// When a request had arrived, and when the last frame of its answer was about to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp {
+    /// The whole request was read.
+    pub arrived: Instant,
+    /// The last frame was next.
+    pub answered: Instant,
+}
+
 type Script = Arc<dyn Fn(&Request) -> Reply + Send + Sync>;
 
 #[derive(Default)]
 struct State {
     requests: Mutex<Vec<Value>>,
     complaints: Mutex<Vec<String>>,
+    stamps: Mutex<Vec<Stamp>>,
     n_connections: AtomicUsize,
 }
 
@@ -113,6 +123,11 @@ impl Provider {
         lock(&self.state.complaints).clone()
     }
 
+    /// Returns the times of all requests that have come; one that is being answered counts as answered on arrival.
+    pub fn stamps(&self) -> Vec<Stamp> {
+        lock(&self.state.stamps).clone()
+    }
+
     /// Returns how many connections were made.
     pub fn n_connections(&self) -> usize {
         self.state.n_connections.load(Ordering::Relaxed)
@@ -146,6 +161,8 @@ impl Provider {
 }
 
 async fn serve(stream: TcpStream, state: &State, script: &Script, pause: Duration) -> std::io::Result<()> {
+    // Frames are small: none may wait for the acknowledgement of the one before it.
+    stream.set_nodelay(true)?;
     let mut stream = BufReader::new(stream);
     loop {
         let mut first = String::new();
@@ -170,6 +187,12 @@ async fn serve(stream: TcpStream, state: &State, script: &Script, pause: Duratio
         }
         let mut body = vec![0; length];
         stream.read_exact(&mut body).await?;
+        let arrived = Instant::now();
+        let index = {
+            let mut stamps = lock(&state.stamps);
+            stamps.push(Stamp { arrived, answered: arrived });
+            stamps.len() - 1
+        };
         let body: Value = serde_json::from_slice(&body).unwrap_or_default();
         let is_messages = first.contains("/messages");
         let n_results = check(&body, is_messages, state);
@@ -188,9 +211,15 @@ async fn serve(stream: TcpStream, state: &State, script: &Script, pause: Duratio
         out.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
             .await?;
         let frames = if is_messages { messages_frames(&reply) } else { chat_frames(&reply) };
-        for frame in frames {
+        let n_frames = frames.len();
+        for (position, frame) in frames.into_iter().enumerate() {
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
+            }
+            if position + 1 == n_frames
+                && let Some(stamp) = lock(&state.stamps).get_mut(index)
+            {
+                stamp.answered = Instant::now();
             }
             let chunk = format!("{:x}\r\n{frame}\r\n", frame.len());
             out.write_all(chunk.as_bytes()).await?;

@@ -18,11 +18,14 @@ pub struct Sandbox {
     base: PathBuf,
 }
 
-/// Returns the built binary, beside this test.
+/// Returns the built binary: `ABIDE_BIN`, else the one beside this program.
 ///
 /// # Panics
 /// When it is not built: `cargo xtask test` builds it first.
 pub fn binary() -> PathBuf {
+    if let Some(given) = std::env::var_os("ABIDE_BIN") {
+        return PathBuf::from(given);
+    }
     let here = std::env::current_exe().expect("a running program has a path");
     let folder = here.ancestors().find(|folder| folder.join("abide").is_file());
     folder.expect("the binary is built: run `cargo xtask test`, or `cargo build` first").join("abide")
@@ -122,6 +125,11 @@ pub struct Server {
 }
 
 impl Server {
+    /// Returns its process id, while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
     /// Kills it with SIGKILL and waits for its end.
     ///
     /// # Panics
