@@ -101,7 +101,7 @@ impl ChatState {
     fn delta(&mut self, delta: &Delta<'_>, out: &mut Vec<LLMEvent>) -> Result<(), AIError> {
         self.reasoning(delta, out);
         let answers = [&delta.content, &delta.refusal].into_iter().flatten().any(|text| !text.0.is_empty())
-            || delta.tool_calls.is_some();
+            || delta.tool_calls.as_ref().is_some_and(|calls| !calls.is_empty());
         if answers && self.details.is_empty() {
             // Nothing can join the block any more: scalar reasoning ends where the answer begins.
             self.close_reasoning(out);

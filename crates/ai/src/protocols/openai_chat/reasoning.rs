@@ -147,19 +147,19 @@ pub(super) fn replay(
         )));
     }
     let own = |part: &ReasoningPart, name: &str| part.provider_metadata.as_ref()?.get(key)?.get(name).cloned();
-    let details: Option<Vec<Vec<Value>>> = parts
-        .iter()
-        .map(|part| match own(part, META_DETAILS) {
-            Some(Value::Array(entries)) if !entries.is_empty() => Some(entries),
-            Some(_) | None => None,
-        })
-        .collect();
-    let details = details.filter(|all| !all.is_empty()).map(|all| details_for_wire(all.concat()));
+    // Details may come after the answer, in a block of their own: what is there goes back.
+    let entries = |part: &&ReasoningPart| match own(part, META_DETAILS) {
+        Some(Value::Array(entries)) if !entries.is_empty() => Some(entries),
+        Some(_) | None => None,
+    };
+    let found: Vec<Vec<Value>> = parts.iter().filter_map(entries).collect();
+    let is_all_details = found.len() == parts.len();
+    let details = (!found.is_empty()).then(|| details_for_wire(found.concat()));
     let is_kimi = details.as_ref().is_some_and(|entries| {
         entries.iter().filter_map(Value::as_object).any(|entry| Kind::of(entry).is_some_and(Kind::is_kimi))
     });
     let mut replayed = Replayed { field: JsonObject::new(), details };
-    let is_scalar_needed = replayed.details.is_none() || is_kimi;
+    let is_scalar_needed = replayed.details.is_none() || !is_all_details || is_kimi;
     if !quirks.takes_reasoning || !(is_scalar_needed || quirks.needs_reasoning) {
         return Ok(replayed);
     }
