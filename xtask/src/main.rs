@@ -66,6 +66,7 @@ fn examples() -> Result<(), String> {
         ("abide-schema", "reduce"),
         ("abide-protocol", "routes"),
         ("abide-codemode", "catalogue"),
+        ("abide-plugin", "tool"),
         ("abide-core", "embedded"),
     ] {
         sh::cargo(&["run", "--quiet", "--package", package, "--example", example], &[])?;
