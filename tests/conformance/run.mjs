@@ -92,7 +92,9 @@ if (expect && fs.existsSync(report)) {
   for (const item of worse) console.log(`# must pass: ${item.number} ${item.name}`)
   for (const item of better) console.log(`# passes now, take it out of expected-failures.txt: ${item.number} ${item.name}`)
   failed = worse.length > 0
-  console.log(`${results.length - worse.length} passed, ${worse.length} failed`)
+  const count = (status) => results.filter((item) => item.status === status).length
+  console.log(`# ${count("fail") - worse.length} known failures (expected-failures.txt), ${count("skip")} left out`)
+  console.log(`${count("pass")} passed, ${worse.length} failed`)
 }
 if (!process.env.KEEP_WORK) fs.rmSync(work, { recursive: true, force: true })
 else console.log(`# kept: ${work}`)

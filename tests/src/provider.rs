@@ -93,6 +93,7 @@ impl Provider {
         let port = listener.local_addr().expect("a bound listener has an address").port();
         let state = Arc::new(State::default());
         let (shared, script): (_, Script) = (state.clone(), Arc::new(script));
+        #[expect(clippy::disallowed_methods, reason = "the handle is kept and aborted on drop")]
         let task = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {

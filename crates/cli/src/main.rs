@@ -44,7 +44,7 @@ fn main() -> ExitCode {
 async fn dispatch(cli: Cli) -> Result<error::Exit, CliError> {
     let Cli { command, global } = cli;
     match command {
-        None => output::help(),
+        None => Ok(output::help()),
         Some(Command::Run(args)) => Box::pin(run::run(global, args)).await,
         Some(Command::Serve(args)) => Box::pin(commands::serve::run(global, args)).await,
         Some(Command::Session(command)) => Box::pin(commands::session::run(global, command)).await,

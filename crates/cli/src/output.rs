@@ -65,7 +65,7 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 }
 
 /// Prints the help.
-pub(crate) fn help() -> Result<Exit, CliError> {
+pub(crate) fn help() -> Exit {
     out(&Cli::command().render_help().to_string());
-    Ok(Exit::Done)
+    Exit::Done
 }
