@@ -145,7 +145,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) cors: Vec<String>,
     /// Settle what a crash interrupted, but let it go on only when asked
-    #[arg(long, env = "ABIDE_NO_RESUME")]
+    #[arg(long, env = "ABIDE_NO_RESUME", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) no_resume: bool,
 }
 

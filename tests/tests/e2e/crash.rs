@@ -47,6 +47,7 @@ async fn is_done(url: &str, session: &str) -> bool {
 
 #[tokio::test]
 async fn a_loop_survives_kills_at_random_moments() {
+    #[expect(clippy::disallowed_methods, reason = "the size of the test is asked for by the environment")]
     let n_kills = std::env::var("ABIDE_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(KILLS);
     // The position follows from the results; each call appends its own name, so that a second run would show.
     let provider = Provider::start(Duration::from_millis(2), |request| {
