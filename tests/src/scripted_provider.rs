@@ -32,7 +32,7 @@ const CASES: &[(&str, &str)] = &[
     (r#"cut {"after":4,"delay":20}"#, "error IfNoOutput"),
     (r#"status {"status":429,"retryAfter":2}"#, "error RateLimit Safe 2000"),
     (r#"status {"status":503}"#, "error ProviderInternal Safe"),
-    ("malformed", "error InvalidProviderOutput Never"),
+    ("malformed", "error InvalidProviderOutput IfNoOutput"),
     ("overflow", "error overflow"),
     ("midfail", "text \"partial\" error ProviderInternal IfNoOutput"),
 ];
