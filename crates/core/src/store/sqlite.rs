@@ -462,4 +462,6 @@ impl ValueStore for SqliteStore {
 }
 
 #[cfg(test)]
+mod crash;
+#[cfg(test)]
 mod tests;

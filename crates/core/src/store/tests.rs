@@ -1,6 +1,6 @@
 //! One suite for all stores, and what is particular to each.
 
-mod build;
+pub(super) mod build;
 mod log;
 mod memory;
 mod operational;

@@ -176,6 +176,9 @@ CREATE TABLE todo (
   items TEXT NOT NULL
 ) STRICT;
 
+-- Deleted sessions whose events are still to be removed.
+CREATE TABLE purge (session INTEGER PRIMARY KEY REFERENCES event_sequence(key) ON DELETE CASCADE) STRICT;
+
 -- Small values.
 CREATE TABLE blob (hash TEXT PRIMARY KEY, size INTEGER NOT NULL, data BLOB NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE kv (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;

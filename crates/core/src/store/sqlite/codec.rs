@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use abide_schema::event::names;
 use abide_schema::event::{DecodeError, EventData, InboxKind, StoredEvent};
 use abide_schema::location::LocationRef;
 use abide_schema::message::{AssistantContent, AssistantMessage, CompactionStatus, ItemKind, Message};
@@ -130,6 +131,11 @@ pub(super) fn message_range(key: i64) -> Result<RangeInclusive<i64>> {
 pub(super) fn message_position(key: i64) -> Position {
     let sub = key & ((1 << SUB_BITS) - 1);
     Position { seq: seq((key >> SUB_BITS) & ((1 << SEQ_BITS) - 1)), sub: small(sub) }
+}
+
+/// Says whether a stored type is the deletion of a session.
+pub(super) fn is_deletion(stored_type: &str) -> bool {
+    stored_type.rsplit_once('.').is_some_and(|(name, _)| name == names::SESSION_DELETED)
 }
 
 fn small(value: i64) -> u32 {

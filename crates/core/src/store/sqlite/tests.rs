@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_schema::event::{EventData, Renamed, SessionCreated};
+use abide_schema::event::{EventData, Renamed, SessionCreated, SessionDeleted};
 use abide_schema::location::LocationRef;
 use abide_schema::{Seq, SessionId, Timestamp};
 use rusqlite::Connection;
@@ -240,6 +240,49 @@ async fn damage_is_found_and_rebuilt() {
     assert!(matches!(error, StoreError::Corrupt(_)), "{error:?}");
     assert_eq!(store.check_file().await.unwrap(), Vec::<String>::new());
     store.vacuum().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_fault_at_a_commit_is_told_truly() {
+    for (point, n_expected) in [("store.before_commit", 1), ("store.after_commit", 2)] {
+        let directory = tempfile::tempdir().unwrap();
+        let store = open(directory.path());
+        put(&store, created()).await.unwrap();
+        let faults = crate::fault::Faults::parse(&format!("{point}=error@1")).unwrap();
+        let error = crate::fault::with(faults, put(&store, renamed("x"))).await.unwrap_err();
+        assert!(matches!(error, AppendError::Storage(_)), "{error:?}");
+        // After the commit nobody can say any more what is stored, so nothing more is.
+        assert_eq!(put(&store, renamed("y")).await.is_ok(), point == "store.before_commit");
+        drop(store);
+        let page = open(directory.path()).read(&ses(), SeqRange::default(), View::Log, 9).await.unwrap();
+        let n_found = page.events.len() - usize::from(point == "store.before_commit");
+        assert_eq!(n_found, n_expected);
+    }
+}
+
+#[tokio::test]
+async fn what_was_deleted_is_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(directory.path());
+    put(&store, created()).await.unwrap();
+    for number in 0..250 {
+        put(&store, renamed(&number.to_string())).await.unwrap();
+    }
+    let deleted = SessionDeleted { timestamp: Timestamp(3), session_id: ses() };
+    put(&store, deleted.into()).await.unwrap();
+    loop {
+        let page = store.read(&ses(), SeqRange::default(), View::Log, 1000).await.unwrap();
+        assert_eq!(store.verify(&ses()).await.unwrap(), Vec::<String>::new());
+        if page.events.len() == 1 {
+            assert_eq!(page.events[0].seq, Seq(251));
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    let again = put(&store, created()).await.unwrap_err();
+    assert!(matches!(again, AppendError::SessionAlreadyProjected(_)), "{again:?}");
+    store.rebuild(&ses()).await.unwrap();
+    assert_eq!(store.verify(&ses()).await.unwrap(), Vec::<String>::new());
 }
 
 #[tokio::test]

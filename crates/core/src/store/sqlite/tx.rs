@@ -24,6 +24,8 @@ use crate::world::World;
 pub(super) struct Outbox {
     pub(super) events: Vec<Arc<StoredEvent>>,
     pub(super) heads: Vec<(SessionId, Head)>,
+    /// Whether a session was deleted.
+    pub(super) has_deletion: bool,
 }
 
 /// A session's key never changes; this many are remembered.
@@ -121,12 +123,51 @@ impl SqliteTx<'_> {
         Ok(())
     }
 
+    /// Deletes at most `limit` events of one deleted session that is not `watched`, except the deletion; says whether
+    /// more may be left.
+    pub(super) fn purge(&mut self, limit: u32, watched: &[SessionId]) -> Result<bool> {
+        let mut statement = self
+            .conn
+            .prepare_cached("SELECT q.key, q.aggregate_id FROM purge p JOIN event_sequence q ON q.key = p.session")?;
+        let mut rows = statement.query([])?;
+        let mut chosen = None;
+        while let (None, Some(row)) = (chosen, rows.next()?) {
+            let id = SessionId::from_trusted(row.get::<_, String>(1)?);
+            if !watched.contains(&id) {
+                chosen = Some(row.get::<_, i64>(0)?);
+            }
+        }
+        drop(rows);
+        let Some(key) = chosen else { return Ok(false) };
+        let (first, last) = codec::log_range(key)?.into_inner();
+        let gone = self.run(
+            "DELETE FROM event WHERE pos IN (SELECT pos FROM event WHERE pos BETWEEN ?1 AND ?2 \
+             AND pos < (SELECT max(pos) FROM event WHERE pos BETWEEN ?1 AND ?2) LIMIT ?3)",
+            params![first, last, limit],
+        )?;
+        if gone == 0 {
+            self.run("DELETE FROM purge WHERE session = ?1", [key])?;
+        }
+        Ok(true)
+    }
+
+    /// Says whether the log of the session with this key ends with its deletion.
+    fn is_deleted(&self, key: i64) -> Result<bool> {
+        let (first, last) = codec::log_range(key)?.into_inner();
+        let sql = "SELECT type FROM event WHERE pos BETWEEN ?1 AND ?2 ORDER BY pos DESC LIMIT 1";
+        let kind = self.first(sql, [first, last], |row| Ok(row.get::<_, String>(0)?))?;
+        Ok(kind.is_some_and(|kind| codec::is_deletion(&kind)))
+    }
+
     /// Deletes and rebuilds the projections of a session.
     ///
     /// The log is folded apart from other sessions' rows, of which it is no function: a message that a revert removed
     /// here may have lent its id to another session since.
     pub(super) fn rebuild(&mut self, session: &SessionId) -> Result<()> {
         let Some(key) = self.key(session)? else { return Ok(()) };
+        if self.is_deleted(key)? {
+            return self.delete_session(session);
+        }
         let mut folded = MemoryRows::default();
         let sql = select!(event "FROM event e WHERE e.pos BETWEEN ?1 AND ?2 ORDER BY e.pos");
         let mut statement = self.conn.prepare_cached(sql)?;
@@ -391,6 +432,8 @@ impl Tx for SqliteTx<'_> {
         self.run("DELETE FROM tool_process WHERE session = ?1", [key])?;
         self.run("DELETE FROM session_lease WHERE session = ?1", [key])?;
         self.run("DELETE FROM todo WHERE session = ?1", [key])?;
+        self.run("INSERT OR IGNORE INTO purge (session) VALUES (?1)", [key])?;
+        self.outbox.has_deletion = true;
         Ok(())
     }
 }

@@ -90,12 +90,16 @@ pub(super) fn verify(conn: &Connection, world: &World, session: &SessionId) -> R
     let named = "INSERT INTO event_sequence (key, aggregate_id) VALUES (?1, ?2)";
     scratch.prepare(named)?.execute(params![key, session.as_str()])?;
     let mut tx = SqliteTx { conn: &scratch, keys: &mut keys, world, ids: &mut ids, outbox: Outbox::default() };
+    let (begin, end) = codec::log_range(key)?.into_inner();
+    // Of a deleted session the deletion alone may be left.
+    let last = "SELECT type FROM event WHERE pos BETWEEN ?1 AND ?2 ORDER BY pos DESC LIMIT 1";
+    let last: Option<String> = snapshot.query_row(last, [begin, end], |row| row.get(0)).optional()?;
+    let deleted = last.is_some_and(|kind| codec::is_deletion(&kind));
     let mut head: Option<Head> = None;
     let sql = select!(event "FROM event e WHERE e.pos BETWEEN ?1 AND ?2 ORDER BY e.pos");
     let mut statement = snapshot.prepare_cached(sql)?;
-    let (begin, end) = codec::log_range(key)?.into_inner();
     let mut rows = statement.query([begin, end])?;
-    while let Some(row) = rows.next()? {
+    while !deleted && let Some(row) = rows.next()? {
         let at = codec::log_seq(row.get(1)?);
         let expected = crate::store::next_seq(head.map(|head| head.seq));
         if at != expected {

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -25,6 +25,7 @@ use super::DurabilityLevel;
 use super::checkpoint::Checkpoints;
 use super::codec::Result;
 use super::tx::{Outbox, SqliteTx};
+use crate::fault::{self, Faults};
 use crate::store::signal::{Bus, Watches};
 use crate::store::transact::{EventIds, Tx as _};
 use crate::store::{BusEvent, StoreError};
@@ -34,6 +35,8 @@ use crate::world::World;
 const MAX_QUEUED: usize = 1024;
 /// Jobs of one transaction.
 const MAX_GROUP: usize = 128;
+/// Rows that are deleted at once.
+const PURGE_ROWS: u32 = 100;
 /// How soon another process's commit is noticed while somebody watches.
 const POLL: Duration = Duration::from_millis(250);
 
@@ -131,6 +134,7 @@ where
 struct Queued {
     job: Box<dyn Job>,
     kept: bool,
+    faults: Faults,
     // Gives the place in the queue back.
     _place: OwnedSemaphorePermit,
 }
@@ -185,6 +189,7 @@ impl Writer {
             ids: EventIds::default(),
             data_version: None,
             syncer,
+            has_purges: false,
             shared: Arc::clone(&shared),
         };
         threads.push(spawn("abide-store", Box::new(move || thread.run(&inbox)))?);
@@ -203,7 +208,11 @@ impl Writer {
         };
         let (reply, answer) = oneshot::channel();
         let job = Box::new(Task { work: Some(work), outcome: None, reply, synced });
-        if self.commands.send(Command::Job(Queued { job, kept: false, _place: place })).is_err() {
+        if self
+            .commands
+            .send(Command::Job(Queued { job, kept: false, faults: fault::current(), _place: place }))
+            .is_err()
+        {
             return Err(self.shared.closed_error().into());
         }
         match answer.await {
@@ -258,6 +267,8 @@ struct WriterThread {
     /// Changes when another connection commits; `None` before the first look.
     data_version: Option<i64>,
     syncer: Option<Sender<Vec<Queued>>>,
+    /// Whether events of deleted sessions may be left.
+    has_purges: bool,
     shared: Arc<Shared>,
 }
 
@@ -276,7 +287,16 @@ impl WriterThread {
         let _exit = OnExit(Arc::clone(&self.shared));
         let mut closing = false;
         while !closing {
-            let first = if self.shared.is_watched() {
+            let first = if self.has_purges {
+                match inbox.try_recv() {
+                    Ok(command) => command,
+                    Err(TryRecvError::Empty) => {
+                        self.purge();
+                        continue;
+                    }
+                    Err(TryRecvError::Disconnected) => break,
+                }
+            } else if self.shared.is_watched() {
                 match inbox.recv_timeout(POLL) {
                     Ok(command) => command,
                     Err(RecvTimeoutError::Timeout) => {
@@ -330,6 +350,10 @@ impl WriterThread {
         };
         match done {
             Ok(outbox) => {
+                if let Err(error) = hit(&group, "store.before_notify") {
+                    tracing::error!(%error, "what was committed is not told");
+                }
+                self.has_purges |= outbox.has_deletion;
                 for (session, head) in &outbox.heads {
                     self.shared.watches.set(session, *head);
                 }
@@ -360,14 +384,18 @@ impl WriterThread {
     /// Runs the jobs in one transaction; an error means that none of them was stored.
     fn transaction(&mut self, group: &mut [Queued]) -> Result<Outbox> {
         self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        let ran = self.run_jobs(group);
+        let ran = self.run_jobs(group).and_then(|outbox| hit(group, "store.before_commit").map(|()| outbox));
         let finish = match &ran {
             Ok(_) if group.iter().any(|queued| queued.kept) => "COMMIT",
             Ok(_) | Err(_) => "ROLLBACK",
         };
         let finished = self.conn.prepare_cached(finish).and_then(|mut statement| statement.execute([]));
         let (error, is_known) = match (ran, finished) {
-            (Ok(outbox), Ok(_)) => return Ok(outbox),
+            (Ok(outbox), Ok(_)) => match hit(group, "store.after_commit") {
+                Ok(()) => return Ok(outbox),
+                // As if the process had died before it could answer.
+                Err(error) => (error, false),
+            },
             (Ok(_), Err(error)) => {
                 // A full disk or a lock leave the state known: nothing was stored. After anything else the commit may
                 // have reached the log.
@@ -434,6 +462,7 @@ impl WriterThread {
         if let Some(id) = self.tx().first(sql, [], |row| Ok(row.get::<_, String>(0)?))? {
             self.ids.sort_after(&id);
         }
+        self.has_purges = true;
         if !first_look {
             self.refresh()?;
         }
@@ -456,6 +485,29 @@ impl WriterThread {
         Ok(())
     }
 
+    /// Deletes some events of deleted sessions, in a moment when nobody waits. Only the deletion itself stays, so that
+    /// the session's id cannot begin again.
+    fn purge(&mut self) {
+        // Who follows a log may still read what came before its end; the next start, or deletion, removes it.
+        let watched = self.shared.watches.sessions();
+        let done = self.conn.prepare_cached("BEGIN IMMEDIATE").and_then(|mut statement| statement.execute([]));
+        let purged = done.map_err(StoreError::from).and_then(|_| self.tx().purge(PURGE_ROWS, &watched));
+        self.has_purges = matches!(purged, Ok(true));
+        let finish = if purged.is_ok() { "COMMIT" } else { "ROLLBACK" };
+        let finished = self.conn.prepare_cached(finish).and_then(|mut statement| statement.execute([]));
+        if let Some(error) = purged.err().or_else(|| finished.err().map(StoreError::from)) {
+            // The next start tries again.
+            self.has_purges = false;
+            tracing::warn!(%error, "events of deleted sessions cannot be removed now");
+            if !self.conn.is_autocommit()
+                && let Err(error) = self.conn.execute_batch("ROLLBACK")
+            {
+                self.shared.close(&format!("a failed transaction cannot be rolled back: {error}"));
+            }
+        }
+        self.checkpoints.after_commit(&self.conn);
+    }
+
     fn poll(&mut self) {
         if self.shared.is_watched()
             && let Err(error) = self.notice_others()
@@ -463,6 +515,14 @@ impl WriterThread {
             tracing::warn!(%error, "commits of other processes cannot be noticed now");
         }
     }
+}
+
+/// A fault point of every job that is to be stored.
+fn hit(group: &[Queued], point: &'static str) -> Result<()> {
+    for queued in group.iter().filter(|queued| queued.kept) {
+        queued.faults.hit(point).map_err(|fault| StoreError::Other(fault.to_string()))?;
+    }
+    Ok(())
 }
 
 fn reply_all(jobs: Vec<Queued>) {

@@ -13,15 +13,15 @@ use abide_schema::{JsonObject, MessageId, SessionId, Timestamp};
 
 use crate::store::{AppendError, Batch, Item, SeqRange, Store, View};
 
-pub(super) fn ses(name: &str) -> SessionId {
+pub(in crate::store) fn ses(name: &str) -> SessionId {
     SessionId::from_trusted(format!("ses_{name}"))
 }
 
-pub(super) fn msg(name: &str) -> MessageId {
+pub(in crate::store) fn msg(name: &str) -> MessageId {
     MessageId::from_trusted(format!("msg_{name}"))
 }
 
-pub(super) fn created(session: &SessionId) -> event::SessionCreated {
+pub(in crate::store) fn created(session: &SessionId) -> event::SessionCreated {
     event::SessionCreated {
         timestamp: Timestamp(1),
         session_id: session.clone(),
@@ -39,11 +39,11 @@ pub(super) fn created(session: &SessionId) -> event::SessionCreated {
     }
 }
 
-pub(super) fn renamed(session: &SessionId, title: &str) -> event::Renamed {
+pub(in crate::store) fn renamed(session: &SessionId, title: &str) -> event::Renamed {
     event::Renamed { timestamp: Timestamp(2), session_id: session.clone(), title: title.to_owned() }
 }
 
-pub(super) fn admitted(session: &SessionId, id: &str) -> event::PromptAdmitted {
+pub(in crate::store) fn admitted(session: &SessionId, id: &str) -> event::PromptAdmitted {
     event::PromptAdmitted {
         timestamp: Timestamp(3),
         session_id: session.clone(),
@@ -54,12 +54,12 @@ pub(super) fn admitted(session: &SessionId, id: &str) -> event::PromptAdmitted {
     }
 }
 
-pub(super) fn prompted(session: &SessionId, id: &str) -> event::Prompted {
+pub(in crate::store) fn prompted(session: &SessionId, id: &str) -> event::Prompted {
     let event::PromptAdmitted { timestamp, session_id, message_id, prompt, delivery, metadata } = admitted(session, id);
     event::Prompted { timestamp, session_id, message_id, prompt, delivery, metadata }
 }
 
-pub(super) fn enqueued(session: &SessionId, id: &str, kind: InboxKind) -> event::InboxEnqueued {
+pub(in crate::store) fn enqueued(session: &SessionId, id: &str, kind: InboxKind) -> event::InboxEnqueued {
     let mut payload = JsonObject::new();
     payload.insert("text".to_owned(), "words".into());
     event::InboxEnqueued {
@@ -70,7 +70,7 @@ pub(super) fn enqueued(session: &SessionId, id: &str, kind: InboxKind) -> event:
     }
 }
 
-pub(super) fn step_started(session: &SessionId, id: &str) -> event::StepStarted {
+pub(in crate::store) fn step_started(session: &SessionId, id: &str) -> event::StepStarted {
     event::StepStarted {
         timestamp: Timestamp(4),
         session_id: session.clone(),
@@ -82,7 +82,7 @@ pub(super) fn step_started(session: &SessionId, id: &str) -> event::StepStarted 
     }
 }
 
-pub(super) fn text_started(session: &SessionId, id: &str, text: &str) -> event::TextStarted {
+pub(in crate::store) fn text_started(session: &SessionId, id: &str, text: &str) -> event::TextStarted {
     event::TextStarted {
         timestamp: Timestamp(5),
         session_id: session.clone(),
@@ -92,7 +92,7 @@ pub(super) fn text_started(session: &SessionId, id: &str, text: &str) -> event::
     }
 }
 
-pub(super) fn text_ended(session: &SessionId, id: &str, text: &str, words: &str) -> event::TextEnded {
+pub(in crate::store) fn text_ended(session: &SessionId, id: &str, text: &str, words: &str) -> event::TextEnded {
     event::TextEnded {
         timestamp: Timestamp(6),
         session_id: session.clone(),
@@ -104,7 +104,7 @@ pub(super) fn text_ended(session: &SessionId, id: &str, text: &str, words: &str)
     }
 }
 
-pub(super) fn input_started(session: &SessionId, id: &str, call: &str) -> event::ToolInputStarted {
+pub(in crate::store) fn input_started(session: &SessionId, id: &str, call: &str) -> event::ToolInputStarted {
     event::ToolInputStarted {
         timestamp: Timestamp(7),
         session_id: session.clone(),
@@ -115,7 +115,7 @@ pub(super) fn input_started(session: &SessionId, id: &str, call: &str) -> event:
     }
 }
 
-pub(super) fn called(session: &SessionId, id: &str, call: &str) -> event::ToolCalled {
+pub(in crate::store) fn called(session: &SessionId, id: &str, call: &str) -> event::ToolCalled {
     let mut input = JsonObject::new();
     // Keys out of order and a number that needs all its digits.
     input.insert("path".to_owned(), "/x".into());
@@ -132,7 +132,7 @@ pub(super) fn called(session: &SessionId, id: &str, call: &str) -> event::ToolCa
     }
 }
 
-pub(super) fn succeeded(session: &SessionId, id: &str, call: &str) -> event::ToolSuccess {
+pub(in crate::store) fn succeeded(session: &SessionId, id: &str, call: &str) -> event::ToolSuccess {
     event::ToolSuccess {
         timestamp: Timestamp(9),
         session_id: session.clone(),
@@ -146,7 +146,7 @@ pub(super) fn succeeded(session: &SessionId, id: &str, call: &str) -> event::Too
     }
 }
 
-pub(super) fn failed(session: &SessionId, id: &str, call: &str) -> event::ToolFailed {
+pub(in crate::store) fn failed(session: &SessionId, id: &str, call: &str) -> event::ToolFailed {
     event::ToolFailed {
         timestamp: Timestamp(9),
         session_id: session.clone(),
@@ -161,7 +161,7 @@ pub(super) fn failed(session: &SessionId, id: &str, call: &str) -> event::ToolFa
     }
 }
 
-pub(super) fn step_ended(session: &SessionId, id: &str, cost: f64) -> event::StepEnded {
+pub(in crate::store) fn step_ended(session: &SessionId, id: &str, cost: f64) -> event::StepEnded {
     event::StepEnded {
         timestamp: Timestamp(10),
         session_id: session.clone(),
@@ -176,11 +176,11 @@ pub(super) fn step_ended(session: &SessionId, id: &str, cost: f64) -> event::Ste
     }
 }
 
-pub(super) fn execution_succeeded(session: &SessionId) -> event::ExecutionSucceeded {
+pub(in crate::store) fn execution_succeeded(session: &SessionId) -> event::ExecutionSucceeded {
     event::ExecutionSucceeded { timestamp: Timestamp(11), session_id: session.clone() }
 }
 
-pub(super) fn compaction_started(session: &SessionId, id: &str) -> event::CompactionStarted {
+pub(in crate::store) fn compaction_started(session: &SessionId, id: &str) -> event::CompactionStarted {
     event::CompactionStarted {
         timestamp: Timestamp(12),
         session_id: session.clone(),
@@ -190,7 +190,7 @@ pub(super) fn compaction_started(session: &SessionId, id: &str) -> event::Compac
     }
 }
 
-pub(super) fn compaction_ended(session: &SessionId, id: &str) -> event::CompactionEnded {
+pub(in crate::store) fn compaction_ended(session: &SessionId, id: &str) -> event::CompactionEnded {
     event::CompactionEnded {
         timestamp: Timestamp(13),
         session_id: session.clone(),
@@ -204,30 +204,33 @@ pub(super) fn compaction_ended(session: &SessionId, id: &str) -> event::Compacti
     }
 }
 
-pub(super) fn deleted(session: &SessionId) -> event::SessionDeleted {
+pub(in crate::store) fn deleted(session: &SessionId) -> event::SessionDeleted {
     event::SessionDeleted { timestamp: Timestamp(20), session_id: session.clone() }
 }
 
 /// A batch of one event.
-pub(super) fn one(data: impl Into<EventData>) -> Batch {
+pub(in crate::store) fn one(data: impl Into<EventData>) -> Batch {
     let data = data.into();
     Batch::new(data.session_id().clone(), vec![Item::from(data)])
 }
 
 /// Appends one event.
-pub(super) async fn put(store: &dyn Store, data: impl Into<EventData>) -> Result<Arc<StoredEvent>, AppendError> {
+pub(in crate::store) async fn put(
+    store: &dyn Store,
+    data: impl Into<EventData>,
+) -> Result<Arc<StoredEvent>, AppendError> {
     store.append(one(data)).await.map(|events| events[0].clone())
 }
 
 /// Makes a session and returns its id.
-pub(super) async fn session(store: &dyn Store, name: &str) -> SessionId {
+pub(in crate::store) async fn session(store: &dyn Store, name: &str) -> SessionId {
     let session = ses(name);
     put(store, created(&session)).await.unwrap();
     session
 }
 
 /// A whole turn: prompt, a step with text and two calls, a compaction, idle.
-pub(super) fn turn(session: &SessionId, tag: &str) -> Vec<EventData> {
+pub(in crate::store) fn turn(session: &SessionId, tag: &str) -> Vec<EventData> {
     let (prompt, step, summary) = (format!("p{tag}"), format!("s{tag}"), format!("c{tag}"));
     vec![
         admitted(session, &prompt).into(),
@@ -248,7 +251,7 @@ pub(super) fn turn(session: &SessionId, tag: &str) -> Vec<EventData> {
 }
 
 /// Reads the whole log.
-pub(super) async fn log(store: &dyn Store, session: &SessionId) -> Vec<Arc<StoredEvent>> {
+pub(in crate::store) async fn log(store: &dyn Store, session: &SessionId) -> Vec<Arc<StoredEvent>> {
     let page = store.read(session, SeqRange::default(), View::Log, 100_000).await.unwrap();
     assert!(!page.has_more);
     page.events
@@ -256,6 +259,6 @@ pub(super) async fn log(store: &dyn Store, session: &SessionId) -> Vec<Arc<Store
 
 /// Asserts that the projections are what the log says.
 #[track_caller]
-pub(super) fn sound(found: Result<Vec<String>, crate::store::StoreError>) {
+pub(in crate::store) fn sound(found: Result<Vec<String>, crate::store::StoreError>) {
     assert_eq!(found.unwrap(), Vec::<String>::new());
 }

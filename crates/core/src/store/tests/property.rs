@@ -411,7 +411,9 @@ async fn state(store: &dyn Store, session: &SessionId) -> impl PartialEq + std::
     let (info, messages) = (store.session(session).await.unwrap(), store.messages(session, query).await.unwrap());
     let (inputs, context) = (store.pending_inputs(session).await.unwrap(), store.context(session).await.unwrap());
     let (open, start) = (store.open_messages(session).await.unwrap(), store.history_start(session).await.unwrap());
-    (info, messages, inputs, context, open, start, log(store, session).await)
+    // The events of a deleted session are removed sooner or later.
+    let events = if info.is_some() { log(store, session).await } else { Vec::new() };
+    (info, messages, inputs, context, open, start, events)
 }
 
 async fn run(batches: Vec<Vec<Choice>>) {

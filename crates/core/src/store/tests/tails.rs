@@ -19,15 +19,17 @@ suite![
     the_bell_rings_for_others,
 ];
 
+const SOON: Duration = Duration::from_secs(20);
+
 async fn next_event(stream: &mut (impl Stream<Item = Result<TailItem, StoreError>> + Unpin)) -> Seq {
-    match stream.next().await {
+    match tokio::time::timeout(SOON, stream.next()).await.unwrap() {
         Some(Ok(TailItem::Event(event))) => event.seq,
         other => panic!("an event was expected, not {other:?}"),
     }
 }
 
 async fn synced(stream: &mut (impl Stream<Item = Result<TailItem, StoreError>> + Unpin)) -> Option<Seq> {
-    match stream.next().await {
+    match tokio::time::timeout(SOON, stream.next()).await.unwrap() {
         Some(Ok(TailItem::Synced { seq })) => seq,
         other => panic!("the mark was expected, not {other:?}"),
     }
@@ -68,7 +70,7 @@ async fn a_slow_tail_misses_nothing(disk: Box<dyn Disk>) {
     let mut stream = Box::pin(tail(Arc::clone(&store), a.clone(), None, View::Log));
     let (mut expected, mut marks) = (0, 0);
     while expected <= BATCHES * 20 {
-        match stream.next().await {
+        match tokio::time::timeout(SOON, stream.next()).await.unwrap() {
             Some(Ok(TailItem::Event(event))) => {
                 assert_eq!(event.seq, Seq(expected));
                 expected += 1;
@@ -111,7 +113,8 @@ async fn a_contract_tail_skips(disk: Box<dyn Disk>) {
     store.append(Batch::new(a.clone(), items)).await.unwrap();
     put(&*store, deleted(&a)).await.unwrap();
     for position in 1..14 {
-        let Some(Ok(TailItem::Event(event))) = stream.next().await else { panic!("event {position} is missing") };
+        let next = tokio::time::timeout(SOON, stream.next()).await.unwrap();
+        let Some(Ok(TailItem::Event(event))) = next else { panic!("event {position} is missing") };
         assert_eq!(event.contract_seq, Some(Seq(position)));
     }
     for seq in 1..16 {
@@ -128,7 +131,7 @@ async fn another_process_reaches_a_tail(disk: Box<dyn Disk>) {
     assert_eq!(synced(&mut stream).await, Some(Seq(0)));
     for seq in 1..4 {
         put(&*there, renamed(&a, "there")).await.unwrap();
-        let found = tokio::time::timeout(Duration::from_secs(5), next_event(&mut stream)).await;
+        let found = tokio::time::timeout(SOON, next_event(&mut stream)).await;
         assert_eq!(found, Ok(Seq(seq)));
     }
     put(&*here, renamed(&a, "here")).await.unwrap();
@@ -142,7 +145,7 @@ async fn the_bell_rings_for_others(disk: Box<dyn Disk>) {
     there.append(one(renamed(&a, "x"))).await.unwrap();
     there.signal(&a, crate::store::Signal::Interrupt).await.unwrap();
     loop {
-        assert!(tokio::time::timeout(Duration::from_secs(5), bell.rung()).await.unwrap());
+        assert!(tokio::time::timeout(SOON, bell.rung()).await.unwrap());
         let lease = here.lease(&a).await.unwrap();
         if lease.is_some_and(|lease| lease.interrupt_seq == Some(Seq(1))) {
             break;
