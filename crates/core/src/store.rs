@@ -66,6 +66,9 @@ pub trait EventStore: Send + Sync {
     /// Compares the projections of one session with rebuilt ones; returns the differences, in words.
     fn verify<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Vec<String>>;
 
+    /// Checks what the log lies in (for SQLite, the file); returns what is damaged, in words.
+    fn check(&self) -> StoreFuture<'_, Vec<String>>;
+
     /// Subscribes to all committed and live events of this process, in order. A subscriber that falls
     /// [`BUS_CAPACITY`] behind gets [`BusLagged`] and must start over.
     fn subscribe(&self) -> BusReceiver;
@@ -177,6 +180,41 @@ impl<T: EventStore + ProjectionStore + LeaseStore + JournalStore + ValueStore> S
 
 #[cfg(test)]
 mod tests;
+
+/// Takes over the records of one session's log, in order; later calls go on where the first ended. The records before
+/// a refused one stay.
+///
+/// # Errors
+/// As [`EventStore::replay`]; records of several sessions, or with gaps, are refused before anything is stored.
+///
+/// # Cancel safety
+/// Some records may have been taken over; a repetition knows them.
+pub async fn replay_all(
+    store: &(impl EventStore + ?Sized),
+    replays: Vec<Replay>,
+) -> Result<Vec<ReplayOutcome>, ReplayError> {
+    for (one, two) in replays.iter().zip(replays.iter().skip(1)) {
+        let (one, two) = (&one.record.durable, &two.record.durable);
+        if one.aggregate_id != two.aggregate_id {
+            return Err(ReplayError::AggregateMismatch {
+                envelope: one.aggregate_id.clone(),
+                data: two.aggregate_id.clone(),
+            });
+        }
+        if two.seq != one.seq.next() {
+            return Err(ReplayError::SequenceGap {
+                session: two.aggregate_id.clone(),
+                seq: two.seq,
+                head: Some(one.seq),
+            });
+        }
+    }
+    let mut outcomes = Vec::with_capacity(replays.len());
+    for replay in replays {
+        outcomes.push(store.replay(replay).await?);
+    }
+    Ok(outcomes)
+}
 
 /// Returns `seq`'s successor, or the first position when there is none.
 pub fn next_seq(head: Option<Seq>) -> Seq {

@@ -23,6 +23,7 @@ async fn with(instance: &Instance, command: DbCommand) -> Result<Exit, CliError>
         }
         DbCommand::Verify { format } => {
             let mut found = Vec::new();
+            let damage = store.check().await?;
             let logs = store.logs().await?;
             for session in &logs {
                 for difference in store.verify(session).await? {
@@ -35,17 +36,23 @@ async fn with(instance: &Instance, command: DbCommand) -> Result<Exit, CliError>
                         .iter()
                         .map(|(session, difference)| json!({ "sessionID": session, "difference": difference }))
                         .collect();
-                    let document = json!({ "sessions": logs.len(), "differences": differences });
+                    let document = json!({ "sessions": logs.len(), "differences": differences, "damage": damage });
                     output::line(&serde_json::to_string_pretty(&document)?);
                 }
                 Format::Text => {
+                    for line in &damage {
+                        output::line(&format!("{}: {line}", instance.app.db_path().display()));
+                    }
                     for (session, difference) in &found {
                         output::line(&format!("{session}: {difference}"));
                     }
                     output::line(&format!("{} sessions, {} differences", logs.len(), found.len()));
                 }
             }
-            if found.is_empty() {
+            if !damage.is_empty() {
+                Err(CliError::failed("the database file is damaged")
+                    .hint("copy the file away; `abide session log` shows what can still be read"))
+            } else if found.is_empty() {
                 Ok(Exit::Done)
             } else {
                 Err(CliError::failed("the projections differ from the logs")

@@ -132,17 +132,6 @@ impl SqliteStore {
         }
     }
 
-    /// Lets SQLite check the file; returns what it finds.
-    ///
-    /// # Errors
-    /// When the file cannot be read at all.
-    ///
-    /// # Cancel safety
-    /// Reads only.
-    pub async fn check_file(&self) -> Result<Vec<String>, StoreError> {
-        self.readers.submit(verify::check_file).await
-    }
-
     /// Rewrites the file without its free pages.
     ///
     /// # Errors
@@ -221,6 +210,10 @@ impl EventStore for SqliteStore {
     fn verify<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Vec<String>> {
         let (session, world) = (session.clone(), self.world.clone());
         self.query(move |conn| verify::verify(conn, &world, &session))
+    }
+
+    fn check(&self) -> StoreFuture<'_, Vec<String>> {
+        self.query(verify::check_file)
     }
 
     fn subscribe(&self) -> BusReceiver {

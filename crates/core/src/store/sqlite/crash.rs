@@ -87,7 +87,7 @@ async fn killed(faults: &str, n_lines: usize) {
     // Its lock died with it.
     let orphans = store.orphans().await.unwrap();
     assert!(told.keys().all(|session| orphans.iter().any(|lease| lease.session == *session)));
-    assert_eq!(store.check_file().await.unwrap(), Vec::<String>::new());
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -238,7 +238,7 @@ async fn damage_is_found_and_rebuilt() {
     damage("UPDATE event SET data = '{}' WHERE pos & 0xffffffff = 0").await.unwrap();
     let error = store.read(&ses(), SeqRange::default(), View::Log, 10).await.unwrap_err();
     assert!(matches!(error, StoreError::Corrupt(_)), "{error:?}");
-    assert_eq!(store.check_file().await.unwrap(), Vec::<String>::new());
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
     store.vacuum().await.unwrap();
 }
 

@@ -7,7 +7,7 @@ use super::build::{log, one, put, renamed, ses, session, sound, turn};
 use super::{Disk, suite};
 use crate::store::{
     AppendError, Batch, BusEvent, Item, MessageQuery, Replay, ReplayClaim, ReplayError, ReplayOutcome, Store,
-    StoreError,
+    StoreError, replay_all,
 };
 
 suite![
@@ -45,11 +45,7 @@ async fn empty(store: &dyn Store, session: &SessionId) {
 }
 
 async fn import(store: &dyn Store, records: Vec<LogRecord>) -> Result<Vec<ReplayOutcome>, ReplayError> {
-    let mut out = Vec::new();
-    for record in records {
-        out.push(store.replay(Replay::new(record)).await?);
-    }
-    Ok(out)
+    replay_all(store, records.into_iter().map(Replay::new).collect()).await
 }
 
 async fn a_copy_equals_the_original(disk: Box<dyn Disk>) {
@@ -78,6 +74,11 @@ async fn a_gap_is_refused(disk: Box<dyn Disk>) {
     import(&*store, exported).await.unwrap();
     let error = store.replay(Replay::new(late.into_iter().nth(1).unwrap())).await.unwrap_err();
     assert!(matches!(error, ReplayError::SequenceGap { seq: Seq(11), head: Some(Seq(9)), .. }), "{error:?}");
+    let mut holed = records_from(&tail);
+    holed.remove(1);
+    let error = import(&*store, holed).await.unwrap_err();
+    assert!(matches!(error, ReplayError::SequenceGap { seq: Seq(12), head: Some(Seq(10)), .. }), "{error:?}");
+    assert_eq!(log(&*store, &a).await.len(), 10);
     // A later chunk goes on where the first ended.
     import(&*store, tail).await.unwrap();
     sound(store.verify(&a).await);
