@@ -13,7 +13,9 @@ use crate::session::place::ModelClient;
 use crate::session::{EngineOptions, Sessions, SessionsParts};
 use crate::shell::process::Helper;
 use crate::store::{DurabilityLevel, SqliteStore, Store, StoreError, StoreOptions};
+use crate::tool::output::OutputFiles;
 use crate::world::World;
+use tokio_util::sync::CancellationToken;
 
 mod effects;
 
@@ -57,6 +59,16 @@ pub enum AppError {
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A setting in the environment has a value that means nothing.
+    #[error("{name} is {value:?}; use {expected}")]
+    Setting {
+        /// The variable.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        expected: &'static str,
+    },
     /// HTTP cannot be set up.
     #[error("HTTP cannot be set up: {0}")]
     Http(String),
@@ -66,6 +78,7 @@ pub enum AppError {
 pub struct App {
     world: World,
     db_path: PathBuf,
+    outputs: OutputFiles,
     store: Arc<dyn Store>,
     locations: Locations,
     sessions: Sessions,
@@ -97,6 +110,15 @@ impl App {
     /// # Cancel safety
     /// Cancel safe: a database that was being made is finished by the next opening.
     pub async fn open(options: AppOptions) -> Result<Self, AppError> {
+        if let Some(value) = options.world.var("ABIDE_DURABILITY")
+            && !matches!(value, "power" | "process")
+        {
+            return Err(AppError::Setting {
+                name: "ABIDE_DURABILITY",
+                value: value.to_owned(),
+                expected: "power (survives a power loss) or process (survives the death of the program)",
+            });
+        }
         let AppOptions { world, data_dir, base, durability, engine, helper } = options;
         let mut directories = Directories::new(&world).map_err(|error| AppError::Directories(error.to_string()))?;
         if let Some(data) = data_dir {
@@ -105,6 +127,7 @@ impl App {
         let mut store_options = StoreOptions::new(&directories.data, world.clone());
         store_options.durability = durability;
         let db_path = SqliteStore::path_in(&directories.data);
+        let outputs = OutputFiles::new(world.clone(), &directories.data);
         let opened = tokio::task::spawn_blocking(move || SqliteStore::open(store_options)).await;
         let opened = opened.map_err(|error| StoreError::Other(format!("opening the database failed: {error}")))?;
         let sqlite = Arc::new(opened?);
@@ -138,7 +161,7 @@ impl App {
             effects,
             options: engine,
         });
-        Ok(Self { world, db_path, store, locations, sessions })
+        Ok(Self { world, db_path, outputs, store, locations, sessions })
     }
 
     /// Returns clock, ids and environment.
@@ -164,6 +187,15 @@ impl App {
     /// Returns the path of the database.
     pub fn db_path(&self) -> &Path {
         &self.db_path
+    }
+
+    /// Removes what is old from the data directory, now and then every hour, until `token` is cancelled. A server does
+    /// this; one task per process is enough.
+    ///
+    /// # Cancel safety
+    /// What was removed stays removed.
+    pub async fn keep_house(&self, token: CancellationToken) {
+        self.outputs.clone().run(token).await;
     }
 
     /// Stops what runs; what is not settled in time is settled by the next start. The store closes when its last

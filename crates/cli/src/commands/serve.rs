@@ -1,6 +1,6 @@
 //! `abide serve`: the HTTP API.
 
-use abide_server::{Credentials, ServeOptions};
+use abide_server::{Credentials, ServeError, ServeOptions};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -24,10 +24,16 @@ pub(crate) async fn run(global: Global, args: ServeArgs) -> Result<Exit, CliErro
     options.credentials = Credentials::new(instance::server_user(&world), instance::server_password(&world));
     options.origins = args.cors;
     let bound = listener.local_addr()?;
+    // Asked here, before anything is recovered or announced.
+    if !bound.ip().is_loopback() && options.credentials.is_none() {
+        return Err(CliError::usage(ServeError::PasswordRequired(bound).to_string()));
+    }
     let shutdown = CancellationToken::new();
     let backend = abide_server::core_backend(instance.app.clone());
     // Settling comes before the first request; what goes on by itself runs beside them.
     instance.app.sessions().recover(None).await?;
+    let (house, token) = (instance.app.clone(), shutdown.clone());
+    let housekeeping = world.spawn(async move { house.keep_house(token).await });
     output::line(&format!("abide listens on http://{bound}"));
     let served = abide_server::serve(options, backend, listener, shutdown.clone());
     tokio::pin!(served);
@@ -44,6 +50,9 @@ pub(crate) async fn run(global: Global, args: ServeArgs) -> Result<Exit, CliErro
             served.await
         }
     };
+    shutdown.cancel();
+    // It ends at once; a panic in it is logged by the runtime.
+    let _ended = housekeeping.await;
     instance.close().await;
     result.map_err(|error| CliError::failed(error.to_string()))?;
     Ok(Exit::Done)

@@ -98,7 +98,7 @@ fn suggestion(nearest: Option<&str>) -> String {
 
 fn key_advice(provider: &ProviderId, env: &[String]) -> String {
     match env.first() {
-        Some(name) => format!("set {name}, or run `abide auth login {provider}`"),
+        Some(name) => format!("set {name}, or providers.{provider}.settings.apiKey"),
         None => format!("set providers.{provider}.settings.apiKey, for example to \"{{env:MY_KEY}}\""),
     }
 }
@@ -109,7 +109,7 @@ fn known_variants(known: &[String]) -> String {
 
 fn no_model(keyed: &[ProviderId]) -> String {
     let mut text = "no model can be used. Three ways to go on: (1) set a key, for example ANTHROPIC_API_KEY or \
-                    OPENAI_API_KEY, or run `abide auth login`; (2) start a model server on this machine: Ollama, LM \
+                    OPENAI_API_KEY; (2) start a model server on this machine: Ollama, LM \
                     Studio, llama.cpp or vLLM; (3) name a provider and a model in abide.json (`abide config show` \
                     says which files count)"
         .to_owned();

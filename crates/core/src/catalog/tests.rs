@@ -172,7 +172,7 @@ async fn the_model_when_nothing_is_named() {
             r#"{ "model": "openai/gpt-5" }"#,
             &[("ANTHROPIC_API_KEY", "k")][..],
             &none,
-            "the provider openai has no key: set OPENAI_API_KEY, or run `abide auth login openai`",
+            "the provider openai has no key: set OPENAI_API_KEY, or providers.openai.settings.apiKey",
         ),
         (
             r#"{ "disabled_providers": ["anthropic"] }"#,

@@ -211,6 +211,9 @@ impl Drain {
         batch.durability = durability;
         let committed = self.engine.store.append(batch).await?;
         self.state.absorb(&committed);
+        if self.state.has_gap() {
+            self.state.catch_up(&*self.engine.store.clone()).await?;
+        }
         Ok(())
     }
 
@@ -304,6 +307,10 @@ impl Drain {
                 return Ok(end);
             }
             let promoted = self.promote(&pending, eligible).await?;
+            if promoted == 0 && !force && !continuing {
+                // Somebody cancelled it meanwhile: look again.
+                continue;
+            }
             if promoted > 0 {
                 number = 1;
                 broken_off = 0;
@@ -329,7 +336,11 @@ impl Drain {
             number += 1;
             force = false;
             match end {
-                StepEnd::Completed { continues } => continuing = continues,
+                StepEnd::Completed { continues } => {
+                    continuing = continues;
+                    self.overflow_used = false;
+                    broken_off = 0;
+                }
                 StepEnd::Interrupted | StepEnd::Declined => return Ok(DrainEnd::Interrupted),
                 StepEnd::Failed(error) => return Ok(DrainEnd::Failed(error)),
                 StepEnd::Overflow(error) => {

@@ -165,7 +165,7 @@ impl Engine {
 
     /// Stops the running execution; true when there was one. Returns when it is settled.
     pub(crate) async fn interrupt(&self, id: &SessionId) -> bool {
-        let stopped = {
+        let (mut stopped, before) = {
             let mut slots = self.slots();
             let Some(slot) = slots.get_mut(id) else { return false };
             if slot.stopping {
@@ -173,20 +173,19 @@ impl Engine {
             }
             slot.stopping = true;
             slot.bell = None;
-            slot.ended.subscribe()
+            // Under the lock: it stops this execution and no later one, whatever becomes of this future.
+            slot.cancel.cancel();
+            let ended = slot.ended.subscribe();
+            let count = ended.borrow().count;
+            (ended, count)
         };
         // Durable before it is acknowledged: a restart must not resurrect what the user stopped.
         if let Err(error) = self.store.signal(id, Signal::Interrupt).await {
             tracing::error!(session.id = %id, %error, "the interrupt could not be made durable");
         }
-        if let Some(slot) = self.slots().get(id) {
-            slot.cancel.cancel();
-        }
-        let mut stopped = stopped;
-        let before = stopped.borrow_and_update().count;
         let settled = async {
-            while stopped.changed().await.is_ok() {
-                if stopped.borrow().count > before {
+            while stopped.borrow().count <= before {
+                if stopped.changed().await.is_err() {
                     break;
                 }
             }
@@ -283,7 +282,36 @@ impl Engine {
         }
         let (fence, attempt) = self.acquire(id, &session.location, ask.reason).await?;
         self.status(id, &session.location, SessionStatus::Busy);
-        let place = self.places.open(&session.location).await;
+        let drains = AssertUnwindSafe(self.drains(id, &session.location, ask, cancel, fence, attempt));
+        let failed = match drains.catch_unwind().await {
+            Ok(Ok((end, done))) => {
+                self.terminal(id, &session.location, fence, &end, done).await?;
+                return Ok(end);
+            }
+            // Nothing can be stored, or nothing may be: recovery or the other owner goes on.
+            Ok(Err(error @ (DrainError::Fenced | DrainError::Append(AppendError::Storage(_))))) => return Err(error),
+            Ok(Err(DrainError::Append(error))) => error.to_string(),
+            Err(_) => "The execution failed inside; this is a bug in abide".to_owned(),
+        };
+        tracing::error!(session.id = %id, error = %failed, "the execution ends");
+        // What was open is settled, so that no call stays running in the transcript.
+        self.settle_stale(id, Some(fence), attempt).await?;
+        let end = DrainEnd::Failed(SessionError::new(ErrorCode::Unknown, failed));
+        self.terminal(id, &session.location, fence, &end, None).await?;
+        Ok(end)
+    }
+
+    /// The drains of a busy period whose lease is held, until no bell rings.
+    async fn drains(
+        self: &Arc<Self>,
+        id: &SessionId,
+        location: &LocationRef,
+        ask: Ask,
+        cancel: &CancellationToken,
+        fence: u64,
+        attempt: u32,
+    ) -> Result<(DrainEnd, Option<Seq>), DrainError> {
+        let place = self.places.open(location).await;
         let mut done = None;
         let end = match place {
             Err(error) => DrainEnd::Failed(place_error(&error)),
@@ -314,8 +342,7 @@ impl Engine {
                 }
             }
         };
-        self.terminal(id, &session.location, fence, &end, done).await?;
-        Ok(end)
+        Ok((end, done))
     }
 
     /// Puts a bell back that was taken too early.

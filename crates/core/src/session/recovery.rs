@@ -75,8 +75,9 @@ pub enum NextAction {
 }
 
 impl Engine {
-    /// Plans the settlement of a session: reads only, except that journals may finish or undo half-done effects.
-    async fn plan(&self, id: &SessionId, attempt: u32) -> Result<Option<Plan>, StoreError> {
+    /// Plans the settlement of a session. With `resolves`, the journals finish or undo half-done effects; without, this
+    /// only reads, and calls with such effects are shown as not decided yet.
+    async fn plan(&self, id: &SessionId, attempt: u32, resolves: bool) -> Result<Option<Plan>, StoreError> {
         let open = self.store.open_messages(id).await?;
         let attempts = self.store.attempts(id).await?;
         if open.is_empty() && attempts.is_empty() {
@@ -90,7 +91,13 @@ impl Engine {
                 Effects::None | Effects::Network => Resolution::not_started(),
                 Effects::Session => Resolution { verdict: Verdict::ChildInterrupted, ..Resolution::unknown() },
                 Effects::External => Resolution::unknown(),
-                Effects::Files | Effects::Process => self.effects.resolve(&*self.store, &call, &tool, class).await,
+                Effects::Files | Effects::Process if resolves => {
+                    self.effects.resolve(&*self.store, &call, &tool, class).await
+                }
+                Effects::Files | Effects::Process => Resolution {
+                    detail: Some("The journal decides at recovery what it did.".to_owned()),
+                    ..Resolution::unknown()
+                },
             };
             resolutions.insert(call, resolution);
         }
@@ -137,7 +144,7 @@ impl Engine {
         fence: Option<u64>,
         attempt: u32,
     ) -> Result<Vec<EventData>, DrainError> {
-        let Some(plan) = self.plan(id, attempt).await? else { return Ok(Vec::new()) };
+        let Some(plan) = self.plan(id, attempt, true).await? else { return Ok(Vec::new()) };
         let location = self.store.session(id).await?.map(|session| session.location);
         let Some(location) = location else { return Ok(Vec::new()) };
         crate::fault::point("recover.before_batch").await.map_err(fault)?;
@@ -158,7 +165,7 @@ impl Engine {
     pub(crate) async fn explain_recovery(&self) -> Result<Vec<Recovered>, StoreError> {
         let mut report = Vec::new();
         for lease in self.store.orphans().await? {
-            let settled = self.plan(&lease.session, lease.attempts + 1).await?.unwrap_or_default().events;
+            let settled = self.plan(&lease.session, lease.attempts + 1, false).await?.unwrap_or_default().events;
             let next = self.next_action(&lease, settled.is_empty()).await?;
             report.push(Recovered { session: lease.session, settled, next });
         }
@@ -177,7 +184,6 @@ impl Engine {
                 Ok(Some(recovered)) => report.push(recovered),
                 Ok(None) => {}
                 Err(DrainError::Fenced) => {}
-                Err(DrainError::Append(AppendError::Storage(error))) => return Err(error),
                 Err(DrainError::Append(error)) => {
                     tracing::error!(session.id = %orphan.session, %error, "the session could not be recovered");
                 }

@@ -59,6 +59,11 @@ impl SessionState {
         self.advance();
     }
 
+    /// Says whether others appended in between: [`SessionState::catch_up`] then reads what is missing.
+    pub fn has_gap(&self) -> bool {
+        !self.ahead.is_empty()
+    }
+
     fn advance(&mut self) {
         while let Some(entry) = self.ahead.first_entry() {
             let next = self.cursor.map_or(Seq(0), Seq::next);

@@ -353,12 +353,15 @@ fn run_hook(tx: &mut impl Tx, session: &SessionId, hook: Hook, done: &Appended) 
             }
             lease.owner = Some(owner);
             lease.fence = fence;
+            // An interruption belongs to the busy period that it reached.
+            lease.interrupt_seq = None;
             tx.put_lease(&lease)?;
         }
         Hook::ReleaseLease { done: position } => {
             let mut lease = lease_or_new(tx, session)?;
             lease.owner = None;
             lease.attempts = 0;
+            lease.interrupt_seq = None;
             lease.done_seq = lease.done_seq.max(position.or_else(|| done.events.last().map(|event| event.seq)));
             tx.put_lease(&lease)?;
         }

@@ -41,6 +41,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    #[expect(clippy::disallowed_methods, reason = "a watchdog that lives as long as the process")]
     std::thread::spawn(|| {
         std::thread::sleep(LIMIT);
         eprintln!("bench: not done after {LIMIT:?}");
