@@ -286,7 +286,7 @@ async fn what_was_deleted_is_removed() {
 }
 
 #[tokio::test]
-async fn a_commit_without_sync_does_not_wait_for_one() {
+async fn synced_and_unsynced_batches_mix() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path());
     put(&store, created()).await.unwrap();
@@ -304,4 +304,29 @@ async fn a_commit_without_sync_does_not_wait_for_one() {
     let mut seqs = tasks.join_all().await;
     seqs.sort_unstable();
     assert_eq!(seqs, (1..=100).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_commit_without_sync_does_not_wait_for_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let conn = migrate::open_writer(&directory.path().join("db"), Duration::from_secs(1)).unwrap();
+    // Where the syncer looks for the log is a pipe: opening it waits for its other end.
+    let (elsewhere, pipe) = (directory.path().join("elsewhere"), directory.path().join("elsewhere-wal"));
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+    let shared = Arc::new(Shared::new());
+    let writer = Writer::start(conn, &elsewhere, DurabilityLevel::Power, World::real(), shared).unwrap();
+    let submit = |synced, data| {
+        let batch = Batch::new(ses(), vec![Item::from(data)]);
+        writer.submit::<_, AppendError, _>(synced, move |tx| tx.append(batch))
+    };
+    let mut waiting = Box::pin(submit(true, created()));
+    assert!(futures_util::poll!(&mut waiting).is_pending());
+    // Committed after it, answered before it.
+    assert_eq!(submit(false, renamed("x")).await.unwrap()[0].seq, Seq(1));
+    assert!(futures_util::poll!(&mut waiting).is_pending());
+    // A pipe cannot be synced, and that is told.
+    drop(std::fs::OpenOptions::new().write(true).open(&pipe).unwrap());
+    let error = waiting.await.unwrap_err();
+    assert!(matches!(error, AppendError::Storage(StoreError::Closed(_))), "{error:?}");
+    writer.close();
 }
