@@ -26,7 +26,7 @@ pub(crate) async fn run(global: Global, args: ServeArgs) -> Result<Exit, CliErro
     let bound = listener.local_addr()?;
     // Asked here, before anything is recovered or announced.
     if !bound.ip().is_loopback() && options.credentials.is_none() {
-        return Err(CliError::usage(ServeError::PasswordRequired(bound).to_string()));
+        return Err(CliError::failed(ServeError::PasswordRequired(bound).to_string()));
     }
     let shutdown = CancellationToken::new();
     let backend = abide_server::core_backend(instance.app.clone());
