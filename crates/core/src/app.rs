@@ -189,7 +189,7 @@ impl App {
         &self.db_path
     }
 
-    /// Removes what is old from the data directory, now and then every hour, until `token` is cancelled. A server does
+    /// Removes what is old from the data directory, now and every hour, until `token` is cancelled. A server does
     /// this; one task per process is enough.
     ///
     /// # Cancel safety

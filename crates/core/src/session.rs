@@ -12,6 +12,7 @@ mod errors;
 pub mod lower;
 pub mod place;
 mod progress;
+mod prompt;
 pub mod publisher;
 pub mod recovery;
 pub mod retry;
@@ -25,8 +26,9 @@ mod summary;
 pub mod title;
 pub mod usage;
 
-pub use drain::{DrainEnd, FileInput, Scope, media_type};
+pub use drain::{DrainEnd, Scope};
 pub use engine::EngineOptions;
 pub use errors::SessionsError;
+pub use prompt::{FileInput, media_type};
 pub use sessions::{CreateSession, PromptSession, Sessions, SessionsParts};
 pub use state::SessionState;

@@ -10,6 +10,11 @@ pub const TEXT: &str = "text/plain";
 /// Bytes without a better name.
 pub const BYTES: &str = "application/octet-stream";
 
+/// Says whether models take this type as a file; any other picture would make a provider refuse the request.
+pub fn is_for_models(mime: &str) -> bool {
+    matches!(mime, "image/png" | "image/jpeg" | "image/gif" | "image/webp" | "application/pdf")
+}
+
 /// Media that models take as files, by their first bytes whatever the name says.
 pub fn by_content(bytes: &[u8]) -> Option<&'static str> {
     let webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP");
@@ -40,7 +45,8 @@ pub fn of(path: &Path, first_bytes: &[u8]) -> &'static str {
     by_content(first_bytes).unwrap_or(if is_text { TEXT } else { BYTES })
 }
 
-fn by_name(path: &Path) -> Option<&'static str> {
+/// Names the type of a file from its name alone.
+pub fn by_name(path: &Path) -> Option<&'static str> {
     let extension = path.extension()?.to_str()?.to_ascii_lowercase();
     Some(match extension.as_str() {
         "json" | "map" | "webmanifest" => "application/json",

@@ -29,7 +29,7 @@ pub(super) fn read(directory: &Path, uri: &str, mime: &str) -> Option<Attachment
     let size = path.metadata().ok()?.len();
     let first = head(&path)?;
     let kind = media::by_content(&first).map_or_else(|| mime.to_owned(), str::to_owned);
-    if is_media(&kind) {
+    if media::is_for_models(&kind) {
         if size > MAX_MEDIA {
             return Some(Attachment::Text(format!("[{} is too large to be shown: {size} bytes]", path.display())));
         }
@@ -43,12 +43,15 @@ fn inline(data: &str, mime: &str) -> Option<Attachment> {
     let (head, body) = data.split_once(',')?;
     let kind = head.split(';').next().filter(|kind| !kind.is_empty()).unwrap_or(mime).to_owned();
     let is_base64 = head.split(';').any(|part| part == "base64");
-    if is_media(&kind) {
+    if media::is_for_models(&kind) {
         let data =
             if is_base64 { body.to_owned() } else { STANDARD.encode(percent_decode_str(body).collect::<Vec<_>>()) };
         return Some(Attachment::Media { mime: kind, data });
     }
     let bytes = if is_base64 { STANDARD.decode(body).ok()? } else { percent_decode_str(body).collect() };
+    if bytes.contains(&0) {
+        return Some(Attachment::Text(format!("[an attached {kind} file, which no model can read]")));
+    }
     Some(Attachment::Text(cut(String::from_utf8_lossy(&bytes).into_owned())))
 }
 
@@ -117,8 +120,4 @@ fn cut(mut text: String) -> String {
         text.push_str("\n[The rest is left out: it is too long. Read the file for more.]");
     }
     text
-}
-
-fn is_media(mime: &str) -> bool {
-    mime == "application/pdf" || (mime.starts_with("image/") && mime != "image/svg+xml")
 }

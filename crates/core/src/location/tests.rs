@@ -266,6 +266,9 @@ async fn attachments() {
             "application/octet-stream",
             Some(Attachment::Media { mime: "image/png".to_owned(), data: "iVBORw0KGgouLi4u".to_owned() }),
         ),
+        // A provider would refuse the whole request for such a picture.
+        ("data:image/bmp;base64,Qk0AAA==", "image/bmp", text("[an attached image/bmp file, which no model can read]")),
+        ("bin", "image/bmp", text(&format!("[{} is a binary file]", tree.path("project/bin").display()))),
         (
             "bin",
             "application/octet-stream",

@@ -18,7 +18,7 @@ use abide_schema::location::LocationRef;
 use abide_schema::message::Message;
 use abide_schema::model::ModelRef;
 use abide_schema::project::{InputPayload, InputRow};
-use abide_schema::prompt::{Delivery, Prompt};
+use abide_schema::prompt::Delivery;
 use abide_schema::session::SessionInfo;
 use abide_schema::{MessageId, SessionId};
 use tokio_util::sync::CancellationToken;
@@ -847,78 +847,4 @@ pub(super) fn cache_key(id: &SessionId) -> String {
         Some(rest) if rest.len() == 64 && rest.bytes().all(|byte| byte.is_ascii_hexdigit()) => rest.to_owned(),
         Some(_) | None => text.to_owned(),
     }
-}
-
-/// Makes the prompt of an admitted request: fills in media types that the caller left out.
-pub(crate) fn prepared_prompt(
-    text: String,
-    files: Option<Vec<FileInput>>,
-    agents: Option<Vec<abide_schema::prompt::AgentAttachment>>,
-) -> Prompt {
-    let files = files.map(|files| files.into_iter().map(FileInput::resolve).collect());
-    Prompt { text, files, agents }
-}
-
-/// An attachment as a caller gives it, without media type.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct FileInput {
-    /// A `file:`, `data:` or `http(s):` URI.
-    pub uri: String,
-    /// Its name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// What it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub description: Option<String>,
-    /// The place in the text.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<abide_schema::prompt::PromptSource>,
-}
-
-impl FileInput {
-    fn resolve(self) -> abide_schema::prompt::FileAttachment {
-        let mime = media_type(&self.uri, self.name.as_deref());
-        abide_schema::prompt::FileAttachment {
-            uri: self.uri,
-            mime,
-            name: self.name,
-            description: self.description,
-            source: self.source,
-        }
-    }
-}
-
-/// Returns the media type of an attachment: from a `data:` URI, a trailing slash, or the file name.
-pub fn media_type(uri: &str, name: Option<&str>) -> String {
-    if let Some(rest) = uri.strip_prefix("data:") {
-        let head = rest.split_once(',').map_or(rest, |(head, _)| head);
-        let mime = head.split(';').next().unwrap_or_default();
-        return if mime.is_empty() { "text/plain".to_owned() } else { mime.to_owned() };
-    }
-    let path = uri.split(['?', '#']).next().unwrap_or(uri);
-    if path.ends_with('/') {
-        return "application/x-directory".to_owned();
-    }
-    let file = path.rsplit('/').next().unwrap_or(path);
-    let extension = |text: &str| text.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
-    let extension = extension(file).or_else(|| name.and_then(extension)).unwrap_or_default();
-    match extension.as_str() {
-        "png" => "image/png",
-        "jpg" | "jpeg" => "image/jpeg",
-        "gif" => "image/gif",
-        "webp" => "image/webp",
-        "svg" => "image/svg+xml",
-        "pdf" => "application/pdf",
-        "json" => "application/json",
-        "html" | "htm" => "text/html",
-        "css" => "text/css",
-        "csv" => "text/csv",
-        "md" | "markdown" => "text/markdown",
-        "mp3" => "audio/mpeg",
-        "wav" => "audio/wav",
-        "mp4" => "video/mp4",
-        "zip" => "application/zip",
-        _ => "text/plain",
-    }
-    .to_owned()
 }

@@ -15,6 +15,7 @@ use abide_schema::model::ModelRef;
 use abide_schema::tool::Content;
 use serde_json::Value;
 
+use crate::fs::media;
 use crate::session::place::{Attachment, ResolvedModel};
 
 /// A resolved attachment of a user message: the file's name and its content, if it can be read.
@@ -92,7 +93,7 @@ fn lower_user(text: &str, target: &ResolvedModel, attachments: &[ResolvedAttachm
 }
 
 fn can_read(mime: &str, target: &ResolvedModel) -> bool {
-    if mime.starts_with("image/") { target.takes_images } else { mime == "application/pdf" && target.takes_pdf }
+    media::is_for_models(mime) && if mime.starts_with("image/") { target.takes_images } else { target.takes_pdf }
 }
 
 fn same_model(assistant: &AssistantMessage, target: &ModelRef) -> bool {

@@ -16,10 +16,11 @@ use abide_schema::prompt::{AgentAttachment, Delivery};
 use abide_schema::session::{Admitted, SessionInfo};
 use abide_schema::{AgentId, JsonObject, MessageId, Seq, SessionId, json};
 
-use crate::session::drain::{DrainEnd, FileInput, prepared_prompt};
+use crate::session::drain::DrainEnd;
 use crate::session::engine::{Ask, Engine, EngineOptions};
 use crate::session::errors::SessionsError;
 use crate::session::place::{ModelClient, PlaceError, Places};
+use crate::session::prompt::{FileInput, prepared_prompt};
 use crate::session::recovery::{EffectRecovery, Recovered};
 use crate::session::state::SessionState;
 use crate::store::{AppendError, Expect, Hook, Store, StoreError};

@@ -57,12 +57,12 @@ pub fn run(seed: u64) -> Result<Outcome, String> {
     for life in 0..=n_crashes {
         let last = life == n_crashes;
         let crash_at = (!last).then(|| 1 + random.below(60));
+        let fault = if random.below(2) == 0 { CommitFault::CrashBefore } else { CommitFault::CrashAfter };
         if life > 0 {
             store = Arc::new(store.reopen());
         }
         store.on_commit(move |n, _| match crash_at {
-            Some(at) if n == at => CommitFault::CrashBefore,
-            Some(at) if n == at + 1000 => CommitFault::CrashAfter,
+            Some(at) if n == at => fault.clone(),
             Some(_) | None => CommitFault::None,
         });
         outcome.n_lives += 1;

@@ -118,6 +118,13 @@ async fn signals_are_left(disk: Box<dyn Disk>) {
     store.signal(&a, Signal::Wake).await.unwrap();
     let lease = store.lease(&a).await.unwrap().unwrap();
     assert_eq!((lease.interrupt_seq, lease.wake_seq, lease.owner, lease.fence), (Some(Seq(1)), Some(Seq(2)), None, 0));
+    // An interruption ends with the busy period that it reached, and does not reach the next.
+    with(&*store, &a, acquire(store.owner(), 1, None)).await.unwrap();
+    assert_eq!(store.lease(&a).await.unwrap().unwrap().interrupt_seq, None);
+    store.signal(&a, Signal::Interrupt).await.unwrap();
+    assert!(store.lease(&a).await.unwrap().unwrap().interrupt_seq.is_some());
+    with(&*store, &a, vec![Hook::ReleaseLease { done: None }]).await.unwrap();
+    assert_eq!(store.lease(&a).await.unwrap().unwrap().interrupt_seq, None);
 }
 
 async fn attempts_and_drafts_come_and_go(disk: Box<dyn Disk>) {
