@@ -160,9 +160,16 @@ impl CredentialStore {
     /// # Cancel safety
     /// Cancel safe.
     pub async fn read(&self) -> Result<Credentials, CredentialError> {
-        let path = self.path.clone();
-        let document = joined(&self.path, spawn_blocking(move || read(&path))).await?;
-        let mut stored = document.credentials;
+        let store = self.clone();
+        joined(&self.path, spawn_blocking(move || store.read_blocking())).await
+    }
+
+    /// Reads the credentials. Blocks.
+    ///
+    /// # Errors
+    /// [`CredentialError`] when the file cannot be read or understood.
+    pub fn read_blocking(&self) -> Result<Credentials, CredentialError> {
+        let mut stored = read(&self.path)?.credentials;
         stored.sort_by(|a, b| b.active.cmp(&a.active).then(b.created.cmp(&a.created)));
         Ok(Credentials { stored: stored.into(), given: Arc::clone(&self.given) })
     }

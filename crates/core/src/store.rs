@@ -91,6 +91,9 @@ pub trait ProjectionStore: Send + Sync {
     fn input<'a>(&'a self, id: &'a MessageId) -> StoreFuture<'a, Option<InputRow>>;
     /// Reads a session's pending inputs in admission order.
     fn pending_inputs<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Vec<InputRow>>;
+    /// Reads the head of a session's log and its pending inputs at once: what a boundary between two steps needs. The
+    /// inputs are at least as new as the head.
+    fn head_and_pending<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, (Option<Head>, Vec<InputRow>)>;
     /// Reads a session's context epoch.
     fn context<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Option<ContextRow>>;
     /// Returns the position of the newest completed compaction, where active history begins.

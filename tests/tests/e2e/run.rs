@@ -121,3 +121,18 @@ async fn a_prompt_may_come_from_standard_input_and_go_to_a_server() {
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "heard\n"), "{}", stderr(&output));
     server.kill().await;
 }
+
+#[tokio::test]
+async fn a_prompt_that_no_summary_makes_smaller_is_not_summarised_again_and_again() {
+    // The provider counts 1,100 tokens in each step: more than a context of 1,200 lets stand, and nearly none of them
+    // is history.
+    let provider = Provider::start(Duration::ZERO, loop_of(6)).await;
+    let sandbox = Sandbox::new();
+    let mut config = provider.config();
+    config["providers"]["test"]["models"]["model"]["limit"] = json!({ "context": 1200, "output": 100 });
+    sandbox.configure(&config);
+    sandbox.write("hello.txt", "hello world\n");
+    let output = sandbox.abide(&["run", "go"]).await;
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "done\n"), "{}", stderr(&output));
+    assert_eq!(provider.requests().len(), 7, "one request a step, and none for a summary");
+}

@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 
 use super::{Location, Locations, attachment};
 use crate::agent::BASE_PROMPT;
-use crate::catalog::SelectError;
+use crate::catalog::{Keys, SelectError};
 use crate::config::flags;
 use crate::context;
 use crate::session::place::{Attachment, EngineSettings, ObservedSource, Place, PlaceError, Places, ResolvedModel};
@@ -44,14 +44,23 @@ impl Location {
     /// # Cancel safety
     /// Cancel safe.
     pub async fn select_model(&self, session: Option<&ModelRef>, agent: &AgentInfo) -> Result<ModelRef, SelectError> {
+        let keys = self.services.keys().await;
+        self.select_model_with(session, agent, &keys).await
+    }
+
+    async fn select_model_with(
+        &self,
+        session: Option<&ModelRef>,
+        agent: &AgentInfo,
+        keys: &Keys,
+    ) -> Result<ModelRef, SelectError> {
         if let Some(model) = session.or(agent.model.as_ref()) {
             return Ok(model.clone());
         }
         let state = self.state();
-        let keys = self.services.keys().await;
-        match state.catalog.default_model(&keys)? {
+        match state.catalog.default_model(keys)? {
             Some(model) => Ok(model),
-            None => state.catalog.local_model(&keys, &self.services.local().await),
+            None => state.catalog.local_model(keys, &self.services.local().await),
         }
     }
 }
@@ -79,8 +88,8 @@ impl Place for Location {
         agent: &'a AgentInfo,
     ) -> BoxFuture<'a, Result<ResolvedModel, PlaceError>> {
         Box::pin(async move {
-            let model = self.select_model(session, agent).await?;
-            let keys = self.services.keys().await;
+            let keys = self.services.keys_of_boundary().await;
+            let model = self.select_model_with(session, agent, &keys).await?;
             Ok(self.state().catalog.resolve(&model, Some(agent), &keys)?)
         })
     }

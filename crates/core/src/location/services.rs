@@ -10,7 +10,7 @@ use abide_schema::live::LiveEvent;
 use abide_schema::location::{LocationInfo, LocationRef};
 use abide_schema::permission::Rule;
 use abide_schema::{AgentId, SessionId};
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::future::BoxFuture;
 
 use super::{LocationError, LocationState, LocationsOptions, state};
@@ -55,6 +55,8 @@ pub(super) struct Services {
     pub(super) boundary: Arc<Boundary>,
     pub(super) snapshots: Option<Snapshots>,
     pub(super) credentials: CredentialStore,
+    /// The keys as of the last boundary of a session, and when that was.
+    keys: ArcSwapOption<(i64, Keys)>,
     client: LlmClient,
     servers: Vec<LocalServer>,
     local: Mutex<Option<(i64, LocalModels)>>,
@@ -157,6 +159,7 @@ impl Services {
         Ok(Arc::new(Self {
             snapshots: Snapshots::new(git, &options.directories, &project, directory),
             credentials: CredentialStore::new(&options.world, &options.directories),
+            keys: ArcSwapOption::empty(),
             world: options.world.clone(),
             directories: options.directories.clone(),
             project,
@@ -195,10 +198,13 @@ impl Services {
         true
     }
 
-    /// Reads the settings again when a file that they were made of changed.
+    /// Reads the settings again when a file that they were made of changed, and the keys.
     pub(super) async fn refresh(&self) {
-        let state = self.state.load_full();
-        let is_fresh = tokio::task::spawn_blocking(move || state.is_fresh()).await.unwrap_or(true);
+        let (state, credentials) = (self.state.load_full(), self.credentials.clone());
+        // Both at once: a step pays for one thread, not for three.
+        let looked = tokio::task::spawn_blocking(move || (state.is_fresh(), credentials.read_blocking())).await;
+        let Ok((is_fresh, credentials)) = looked else { return };
+        self.keys.store(Some(Arc::new((self.world.now().as_millis(), self.keys_with(credentials)))));
         if !is_fresh {
             self.reload().await;
         }
@@ -222,14 +228,25 @@ impl Services {
 
     /// Joins the environment and the stored credentials. A file that cannot be read is logged and counts as empty.
     pub(super) async fn keys(&self) -> Keys {
-        let credentials = match self.credentials.read().await {
-            Ok(credentials) => credentials,
-            Err(error) => {
-                warn_credentials(&error);
-                Credentials::default()
-            }
-        };
+        self.keys_with(self.credentials.read().await)
+    }
+
+    fn keys_with(&self, credentials: Result<Credentials, CredentialError>) -> Keys {
+        let credentials = credentials.unwrap_or_else(|error| {
+            warn_credentials(&error);
+            Credentials::default()
+        });
         Keys::new(&self.world, credentials)
+    }
+
+    /// Returns the keys that were read at a boundary of a session just now, else reads them.
+    pub(super) async fn keys_of_boundary(&self) -> Keys {
+        let (now, pause) = (self.world.now().as_millis(), i64::try_from(FRESH_FOR.as_millis()).unwrap_or(0));
+        match self.keys.load().as_deref() {
+            Some((read, keys)) if (*read..*read + pause).contains(&now) => return keys.clone(),
+            Some(_) | None => {}
+        }
+        self.keys().await
     }
 
     /// Returns what is known of local servers without asking them.

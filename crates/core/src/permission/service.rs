@@ -262,10 +262,10 @@ impl PermissionService {
     /// Nothing is changed.
     pub async fn effect(&self, ctx: &ToolContext, action: &str, resources: &[String]) -> Effect {
         let options = &self.inner.options;
-        let Ok(configured) = options.rules.configured(&ctx.session_id, Some(&ctx.agent)).await else {
-            return Effect::Deny;
-        };
-        let saved = self.saved_rules().await.unwrap_or_default();
+        let (configured, saved) =
+            tokio::join!(options.rules.configured(&ctx.session_id, Some(&ctx.agent)), self.saved_rules());
+        let Ok(configured) = configured else { return Effect::Deny };
+        let saved = saved.unwrap_or_default();
         Request { action, resources, directory: &options.directory, judge: None }.decide(&configured, &saved)
     }
 
@@ -355,8 +355,9 @@ impl PermissionService {
         if let Some(known) = self.known(&id, &input, waits)? {
             return Ok(known);
         }
-        let configured = options.rules.configured(&input.session_id, input.agent.as_ref()).await?;
-        let (ruled, evaluated) = self.evaluate(&input, judge.as_deref(), &configured).await?;
+        let (configured, saved) =
+            tokio::try_join!(options.rules.configured(&input.session_id, input.agent.as_ref()), self.saved_rules())?;
+        let (ruled, evaluated) = self.evaluate(&input, judge.as_deref(), &configured, &saved).await;
         match evaluated.effect {
             Effect::Allow => return Ok(Submitted::Allowed(id)),
             Effect::Deny => {
@@ -436,9 +437,9 @@ impl PermissionService {
         input: &Create,
         judge: Option<&dyn Judge>,
         configured: &[Rule],
-    ) -> Result<(Effect, Evaluation), RulesError> {
-        let saved = self.saved_rules().await?;
-        let effect = self.request(input, judge).decide(configured, &saved);
+        saved: &[Rule],
+    ) -> (Effect, Evaluation) {
+        let effect = self.request(input, judge).decide(configured, saved);
         let mut evaluation = Evaluation {
             session_id: input.session_id.clone(),
             agent: input.agent.clone(),
@@ -459,7 +460,7 @@ impl PermissionService {
                 }
             }
         }
-        Ok((effect, evaluation))
+        (effect, evaluation)
     }
 
     async fn saved_rules(&self) -> Result<Vec<Rule>, RulesError> {
@@ -535,10 +536,10 @@ impl PermissionService {
             self.state().pending.iter().map(|pending| (pending.as_create(), pending.judge.clone())).collect();
         for (create, judge) in waiting {
             let Some(id) = create.id.clone() else { continue };
-            let rules = self.inner.options.rules.configured(&create.session_id, create.agent.as_ref()).await;
-            let Ok(configured) = rules else { continue };
-            let evaluated = self.evaluate(&create, judge.as_deref(), &configured).await;
-            if evaluated.is_ok_and(|(_, evaluation)| evaluation.effect == Effect::Allow) {
+            let rules = self.inner.options.rules.configured(&create.session_id, create.agent.as_ref());
+            let Ok((configured, saved)) = tokio::try_join!(rules, self.saved_rules()) else { continue };
+            let (_, evaluation) = self.evaluate(&create, judge.as_deref(), &configured, &saved).await;
+            if evaluation.effect == Effect::Allow {
                 for pending in self.take(|request| request.id == id) {
                     self.resolve(pending, Reply::Always, Verdict::Allowed);
                 }

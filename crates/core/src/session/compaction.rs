@@ -180,13 +180,27 @@ pub fn has_heading(summary: &str) -> bool {
     })
 }
 
-/// Returns the prompt size from which a session is compacted; `None`: never.
+/// Returns the prompt size from which a session is compacted; `None`: never. What is kept free for the answer is at most
+/// half of the context, and `buffer` counts for at most a quarter: a small local model must get to work at all.
 pub fn threshold(context: Option<u64>, input: Option<u64>, output: Option<u64>, buffer: u64) -> Option<u64> {
     const OUTPUT_CAP: u64 = 32_000;
     let context = context.filter(|context| *context > 0)?;
-    let reserved = output.unwrap_or(OUTPUT_CAP).min(OUTPUT_CAP).max(buffer);
+    let buffer = buffer.min(context / 4);
+    let reserved = output.unwrap_or(OUTPUT_CAP).min(OUTPUT_CAP).max(buffer).min(context / 2);
     let by_context = context.saturating_sub(reserved);
     Some(input.map_or(by_context, |input| by_context.min(input.saturating_sub(buffer))))
+}
+
+/// Returns how much of the history stays word for word: `keep`, but at most half of the threshold.
+pub fn kept(threshold: Option<u64>, keep: u64) -> u64 {
+    threshold.map_or(keep, |threshold| keep.min(threshold / 2))
+}
+
+/// Says whether a compaction can help: it replaces what came after the latest checkpoint, and nothing else of the
+/// prompt. When that is less than a quarter of the threshold, the system text, the tools and the checkpoint are what
+/// fills the prompt, and the next step would be compacted again, and the next.
+pub const fn can_help(threshold: u64, since_checkpoint: u64) -> bool {
+    since_checkpoint.saturating_mul(4) >= threshold
 }
 
 #[cfg(test)]
@@ -235,7 +249,21 @@ mod tests {
         assert_eq!(threshold(None, None, None, 20_000), None);
         assert_eq!(threshold(Some(12_000), None, Some(1_000), 1_000), Some(11_000));
         assert_eq!(threshold(Some(200_000), Some(150_000), Some(64_000), 20_000), Some(130_000));
-        assert_eq!(threshold(Some(10_000), None, None, 20_000), Some(0));
+        // A small model: the buffer is made for large ones.
+        assert_eq!(threshold(Some(10_000), None, None, 20_000), Some(5_000));
+        assert_eq!(threshold(Some(4096), None, Some(256), 20_000), Some(3072));
+        assert_eq!(threshold(Some(4096), Some(2048), Some(4096), 20_000), Some(1024));
+    }
+
+    #[test]
+    fn the_kept_tail_is_at_most_half_of_the_threshold() {
+        assert_eq!((kept(None, 15_000), kept(Some(100_000), 15_000), kept(Some(3072), 15_000)), (15_000, 15_000, 1536));
+    }
+
+    #[test]
+    fn a_compaction_helps_where_the_history_is_what_fills_the_prompt() {
+        assert!(!can_help(3072, 0) && !can_help(3072, 767));
+        assert!(can_help(3072, 768) && can_help(0, 0));
     }
 
     #[test]

@@ -90,13 +90,39 @@ is left, and what should come next.";
 #[derive(Default)]
 struct Lowered {
     model: Option<ModelRef>,
-    by_id: HashMap<MessageId, Vec<Arc<ModelMessage>>>,
+    by_id: HashMap<MessageId, LoweredMessage>,
+}
+
+/// A message that can no longer change, with the estimated tokens of its request messages.
+struct LoweredMessage {
+    messages: Vec<Arc<ModelMessage>>,
+    /// All of them.
+    tokens: u64,
+    /// Those after the first: the results of an assistant message's calls.
+    tokens_of_results: u64,
+}
+
+impl LoweredMessage {
+    fn new(messages: Vec<Arc<ModelMessage>>) -> Self {
+        let mut sizes = messages.iter().map(|message| lower::estimate(message));
+        let first = sizes.next().unwrap_or(0);
+        let tokens_of_results = sizes.sum();
+        Self { messages, tokens: first + tokens_of_results, tokens_of_results }
+    }
 }
 
 enum Snapshot {
     None,
     Pending(tokio::task::JoinHandle<Option<String>>),
     Known(Option<String>),
+}
+
+/// The estimated size of the next prompt, in tokens.
+struct PromptEstimate {
+    /// All of it.
+    tokens: u64,
+    /// The part of the history after the latest checkpoint.
+    since_checkpoint: u64,
 }
 
 /// The driver of one drain.
@@ -182,11 +208,12 @@ impl Drain {
     }
 
     pub(super) fn publish(&self, data: impl Into<LiveData>) {
-        self.engine.store.publish_live(LiveEvent {
-            id: self.engine.world.event_id(),
-            location: Some(self.location.clone()),
-            data: data.into(),
-        });
+        self.engine.store.publish_live(self.live(data));
+    }
+
+    /// Makes an ephemeral event of this session.
+    pub(super) fn live(&self, data: impl Into<LiveData>) -> LiveEvent {
+        LiveEvent { id: self.engine.world.event_id(), location: Some(self.location.clone()), data: data.into() }
     }
 
     /// Appends events under the fence and folds them into the state. Empty input appends nothing.
@@ -196,14 +223,23 @@ impl Drain {
         hooks: Vec<Hook>,
         durability: Durability,
     ) -> Result<(), DrainError> {
-        if events.is_empty() {
+        self.append_items(events.into_iter().map(Item::from).collect(), hooks, durability).await
+    }
+
+    /// Appends events with the ephemeral ones that go before them. Empty input appends nothing.
+    pub(super) async fn append_items(
+        &mut self,
+        mut items: Vec<Item>,
+        hooks: Vec<Hook>,
+        durability: Durability,
+    ) -> Result<(), DrainError> {
+        if items.is_empty() {
             self.stashed.extend(hooks);
             return Ok(());
         }
-        let items = events
-            .into_iter()
-            .map(|data| Item { data, id: None, metadata: None, location: Some(self.location.clone()) })
-            .collect();
+        for item in &mut items {
+            item.location = Some(self.location.clone());
+        }
         let mut batch = Batch::new(self.id.clone(), items);
         batch.fence = Some(self.fence);
         batch.hooks = std::mem::take(&mut self.stashed);
@@ -275,8 +311,8 @@ impl Drain {
             if self.cancel.is_cancelled() {
                 return Ok(DrainEnd::Interrupted);
             }
-            self.state.catch_up(&*self.engine.store.clone()).await?;
-            let pending = self.engine.store.pending_inputs(&self.id).await?;
+            let (head, pending) = self.engine.store.head_and_pending(&self.id).await?;
+            self.state.catch_up_to(&*self.engine.store.clone(), head).await?;
             let eligible = if continuing { Scope::Steer } else { scope };
             if let Some(item) = head_of_line(&pending, eligible).filter(|item| is_control(item)) {
                 if let Some(end) = self.control(item.clone()).await? {
@@ -557,7 +593,7 @@ impl Drain {
     pub(super) async fn request(
         &mut self,
         plan: &StepPlan,
-        tools: &[ToolDefinition],
+        tools: &[Arc<ToolDefinition>],
         tools_disabled: bool,
     ) -> Result<LLMRequest, DrainError> {
         let model = &plan.model;
@@ -574,7 +610,7 @@ impl Drain {
         });
         let max_tokens =
             model.output_limit.filter(|limit| *limit > 0).map(|limit| room.map_or(limit, |room| limit.min(room)));
-        let tools = if model.takes_tools { tools.iter().cloned().map(Arc::new).collect() } else { Vec::new() };
+        let tools = if model.takes_tools { tools.to_vec() } else { Vec::new() };
         let has_tools = !tools.is_empty();
         let input = RequestInput {
             id: Some(self.id.to_string()),
@@ -609,7 +645,7 @@ impl Drain {
         for row in self.state.history() {
             let id = row.message.id();
             if let Some(known) = self.lowered.by_id.get(id) {
-                messages.extend(known.iter().cloned());
+                messages.extend(known.messages.iter().cloned());
                 continue;
             }
             let attachments = match &row.message {
@@ -621,7 +657,7 @@ impl Drain {
             let lowered = lower::lower(&row.message, model, &attachments);
             messages.extend(lowered.iter().cloned());
             if is_final(&row.message) {
-                self.lowered.by_id.insert(id.clone(), lowered);
+                self.lowered.by_id.insert(id.clone(), LoweredMessage::new(lowered));
             }
         }
         messages
@@ -642,16 +678,14 @@ impl Drain {
         if !settings.compaction_auto {
             return Ok(None);
         }
-        let limit = compaction::threshold(
-            model.context_limit,
-            model.input_limit,
-            model.output_limit,
-            settings.compaction_buffer,
-        );
-        let Some(limit) = limit else { return Ok(None) };
+        let Some(limit) = model.compaction_threshold(settings.compaction_buffer) else { return Ok(None) };
         let last_is_checkpoint =
             matches!(self.state.history().last().map(|row| &row.message), Some(Message::Compaction(_)));
-        if last_is_checkpoint || self.estimate(model).await < limit {
+        if last_is_checkpoint {
+            return Ok(None);
+        }
+        let prompt = self.estimate(model).await;
+        if prompt.tokens < limit || !compaction::can_help(limit, prompt.since_checkpoint) {
             return Ok(None);
         }
         match self.compact(abide_schema::event::CompactionReason::Auto, agent, model).await? {
@@ -666,39 +700,38 @@ impl Drain {
     }
 
     /// Estimates the prompt: what the last successful step reported, plus what came after.
-    async fn estimate(&mut self, model: &ResolvedModel) -> u64 {
-        let mut tokens = 0u64;
+    async fn estimate(&mut self, model: &ResolvedModel) -> PromptEstimate {
+        // Fills the cache of lowered messages.
+        let _all = self.lowered(model).await;
+        let mut after = 0u64;
+        let mut since_checkpoint = 0u64;
         let mut anchor = None;
         for row in self.state.history().into_iter().rev() {
+            if matches!(row.message, Message::Compaction(_)) && anchor.is_some() {
+                break;
+            }
+            let lowered = self.lowered.by_id.get(row.message.id());
+            let tokens = lowered.map_or(0, |lowered| lowered.tokens);
+            if !matches!(row.message, Message::Compaction(_)) {
+                since_checkpoint += tokens;
+            }
+            if anchor.is_some() {
+                continue;
+            }
             if let Message::Assistant(assistant) = &row.message
                 && assistant.error.is_none()
                 && let Some(used) = assistant.tokens.filter(|used| used.total() > 0)
             {
-                anchor = Some((row.message.id().clone(), used.total()));
-                break;
-            }
-        }
-        let after = anchor.as_ref().map(|(id, _)| id.clone());
-        let mut counting = after.is_none();
-        let ids: Vec<MessageId> = self.state.history().iter().map(|row| row.message.id().clone()).collect();
-        // Fills the cache of lowered messages.
-        let _all = self.lowered(model).await;
-        for id in ids {
-            if counting && let Some(messages) = self.lowered.by_id.get(&id) {
-                tokens += messages.iter().map(|message| lower::estimate(message)).sum::<u64>();
-            }
-            if Some(&id) == after.as_ref() {
-                counting = true;
+                anchor = Some(used.total());
                 // The results of its calls came after its request.
-                if let Some(messages) = self.lowered.by_id.get(&id) {
-                    tokens += messages.iter().skip(1).map(|message| lower::estimate(message)).sum::<u64>();
-                }
+                after += lowered.map_or(0, |lowered| lowered.tokens_of_results);
+                continue;
             }
+            after += tokens;
         }
-        if anchor.is_none() {
-            tokens += self.baseline.as_ref().map_or(0, |text| u64::try_from(text.len() / 4).unwrap_or(0));
-        }
-        tokens + anchor.map_or(0, |(_, used)| used)
+        let before = anchor
+            .unwrap_or_else(|| self.baseline.as_ref().map_or(0, |text| u64::try_from(text.len() / 4).unwrap_or(0)));
+        PromptEstimate { tokens: before + after, since_checkpoint }
     }
 
     async fn compact_after_overflow(

@@ -423,10 +423,8 @@ impl Engine {
     }
 
     pub(crate) fn batch(id: &SessionId, location: &LocationRef, events: Vec<EventData>) -> Batch {
-        let items = events
-            .into_iter()
-            .map(|data| Item { data, id: None, metadata: None, location: Some(location.clone()) })
-            .collect();
+        let items =
+            events.into_iter().map(|data| Item { location: Some(location.clone()), ..Item::from(data) }).collect();
         Batch::new(id.clone(), items)
     }
 

@@ -13,6 +13,7 @@ use abide_schema::{AgentId, SessionId};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
+use crate::session::compaction;
 use crate::tool::outcome::ToolSnapshot;
 
 /// Why a directory cannot serve a session.
@@ -79,6 +80,13 @@ pub struct ResolvedModel {
     pub takes_pdf: bool,
     /// Whether it can call tools.
     pub takes_tools: bool,
+}
+
+impl ResolvedModel {
+    /// Returns the prompt size, in tokens, from which a session with this model is compacted; `None`: never.
+    pub fn compaction_threshold(&self, buffer: u64) -> Option<u64> {
+        compaction::threshold(self.context_limit, self.input_limit, self.output_limit, buffer)
+    }
 }
 
 /// Settings of the engine for one directory.

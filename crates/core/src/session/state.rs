@@ -9,7 +9,7 @@ use abide_schema::project::{ContextRow, MemoryRows, MessageRow, apply};
 use abide_schema::session::SessionInfo;
 use abide_schema::{Seq, SessionId};
 
-use crate::store::{MessageQuery, Order, SeqRange, Store, StoreError, View};
+use crate::store::{Head, MessageQuery, Order, SeqRange, Store, StoreError, View};
 
 /// Events of one page when the state catches up.
 const CATCH_UP_PAGE: u32 = 512;
@@ -93,7 +93,19 @@ impl SessionState {
     /// # Cancel safety
     /// Cancel safe: what was read stays folded.
     pub async fn catch_up(&mut self, store: &dyn Store) -> Result<(), StoreError> {
-        let Some(head) = store.head(&self.id).await? else { return Ok(()) };
+        let head = store.head(&self.id).await?;
+        self.catch_up_to(store, head).await
+    }
+
+    /// Reads what others appended up to a head that the caller has read.
+    ///
+    /// # Errors
+    /// As the store fails.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: what was read stays folded.
+    pub async fn catch_up_to(&mut self, store: &dyn Store, head: Option<Head>) -> Result<(), StoreError> {
+        let Some(head) = head else { return Ok(()) };
         while self.cursor.is_none_or(|cursor| cursor < head.seq) {
             let range = SeqRange { after: self.cursor, through: Some(head.seq) };
             let page = store.read(&self.id, range, View::Log, CATCH_UP_PAGE).await?;

@@ -14,7 +14,9 @@ use abide_schema::error::{ErrorCode, SessionError, text};
 use abide_schema::event::{
     EventData, Retried, StepEnded, StepFailed, StepStarted, StepStreamed, ToolFailed, ToolProgress, ToolSuccess,
 };
-use abide_schema::live::{ReasoningDelta, SessionStatus, StatusChanged, TextDelta, ToolInputDelta, UsageUpdated};
+use abide_schema::live::{
+    LiveEvent, ReasoningDelta, SessionStatus, StatusChanged, TextDelta, ToolInputDelta, UsageUpdated,
+};
 use abide_schema::message::{CallProvider, Finish, ItemKind};
 use abide_schema::tool::{Content, Effects};
 use abide_schema::{CallId, JsonObject, MessageId};
@@ -30,15 +32,15 @@ use crate::session::place::ResolvedModel;
 use crate::session::progress::{Progress, Sink};
 use crate::session::publisher::{CallStage, LocalCall, Output, Publisher, Violation, finish};
 use crate::session::{retry, usage};
-use crate::store::{AttemptState, CallKey, Draft, Durability, Hook, StepAttempt};
+use crate::store::{AttemptState, CallKey, Draft, Durability, Hook, Item, StepAttempt};
 use crate::tool::outcome::{Declined, FailureKind, Settled, ToolCall, ToolSnapshot};
 
 /// Tool calls of one step that run at the same time.
 const MAX_PARALLEL_CALLS: usize = 16;
 /// How long a cancelled tool may take to clean up.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
-/// Deltas are broadcast at most this often.
-const DELTA_INTERVAL: Duration = Duration::from_millis(16);
+/// What the stream says is committed and broadcast at most this often.
+const FLUSH_INTERVAL: Duration = Duration::from_millis(16);
 /// Drafts are at most this old ...
 const DRAFT_INTERVAL: Duration = Duration::from_millis(500);
 /// ... or this many bytes behind.
@@ -80,9 +82,16 @@ enum StreamEnd {
     Declined,
 }
 
+/// What the stream said and is not committed yet. It waits for company: a commit costs the same for one event and for
+/// ten. Nothing waits longer than [`FLUSH_INTERVAL`], and a call never does.
 #[derive(Default)]
-struct Deltas {
-    pending: Vec<(ItemKind, String, String)>,
+struct Outbox {
+    /// Events in order, each with the deltas that subscribers see before it.
+    items: Vec<Item>,
+    hooks: Vec<Hook>,
+    /// Deltas after the last event, those of one fragment joined.
+    deltas: Vec<(ItemKind, String, String)>,
+    /// When it is committed at the latest.
     due: Option<Instant>,
 }
 
@@ -110,12 +119,9 @@ pub(super) struct Step<'d> {
     progress_tx: mpsc::Sender<Progress>,
     progress_rx: mpsc::Receiver<Progress>,
     last_progress: HashMap<CallId, Instant>,
-    deltas: Deltas,
+    outbox: Outbox,
     drafts: HashMap<(ItemKind, String), DraftMark>,
     out: Vec<Output>,
-    /// Settlements that may be committed together with the step's end.
-    held: Vec<EventData>,
-    held_hooks: Vec<Hook>,
     declined: Option<Declined>,
     effects_ran: bool,
 }
@@ -146,11 +152,9 @@ impl<'d> Step<'d> {
             progress_tx,
             progress_rx,
             last_progress: HashMap::new(),
-            deltas: Deltas::default(),
+            outbox: Outbox::default(),
             drafts: HashMap::new(),
             out: Vec::new(),
-            held: Vec::new(),
-            held_hooks: Vec::new(),
             declined: None,
             effects_ran: false,
         }
@@ -195,22 +199,19 @@ impl<'d> Step<'d> {
         wait: Duration,
         error: abide_schema::error::RetryError,
     ) -> Result<bool, DrainError> {
-        let mut events = self.start_events().await;
+        self.start().await;
         let now = self.drain.world().now();
         let at = now.plus_millis(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
         let message = error.message.clone();
-        events.push(
-            Retried {
-                timestamp: now,
-                session_id: self.drain.id().clone(),
-                attempt,
-                error,
-                assistant_message_id: Some(self.message.clone()),
-                at: Some(at),
-            }
-            .into(),
-        );
-        self.drain.append(events, Vec::new(), Durability::Committed).await?;
+        self.queue(Retried {
+            timestamp: now,
+            session_id: self.drain.id().clone(),
+            attempt,
+            error,
+            assistant_message_id: Some(self.message.clone()),
+            at: Some(at),
+        });
+        self.flush().await?;
         self.drain.publish(StatusChanged {
             session_id: self.drain.id().clone(),
             status: SessionStatus::Retry { attempt, message, next: u64::try_from(at.as_millis()).unwrap_or(0) },
@@ -238,7 +239,7 @@ impl<'d> Step<'d> {
         let mut end = None;
         let cancel = self.drain.cancel_token();
         while stream.is_some() || !self.running.is_empty() {
-            let due = self.deltas.due;
+            let due = self.outbox.due;
             tokio::select! {
                 biased;
                 () = cancel.cancelled(), if !matches!(end, Some(StreamEnd::Cancelled)) => {
@@ -257,7 +258,7 @@ impl<'d> Step<'d> {
                     }
                 }
                 Some(report) = self.progress_rx.recv() => self.progress(report).await?,
-                () = sleep_until(due), if due.is_some() => self.flush_deltas().await?,
+                () = sleep_until(due), if due.is_some() => self.flush_due().await?,
                 item = next_item(&mut stream), if stream.is_some() => {
                     if let Some(over) = self.take_ready(&mut stream, item).await? {
                         stream = None;
@@ -306,7 +307,7 @@ impl<'d> Step<'d> {
                 None => break,
             }
         }
-        self.commit_outputs().await?;
+        self.take_outputs().await?;
         Ok(over)
     }
 
@@ -317,119 +318,146 @@ impl<'d> Step<'d> {
         }
         let now = self.drain.world().now();
         self.publisher.close(now, &mut self.out);
-        self.commit_outputs().await?;
+        self.take_outputs().await?;
         if matches!(end, Some(StreamEnd::Done)) {
-            let event = StepStreamed {
+            self.queue(StepStreamed {
                 timestamp: now,
                 session_id: self.drain.id().clone(),
                 assistant_message_id: self.message.clone(),
-            };
-            self.drain.append(vec![event.into()], Vec::new(), Durability::Committed).await?;
+            });
         }
         Ok(())
     }
 
-    /// Returns `step.started` the first time it is needed.
-    async fn start_events(&mut self) -> Vec<EventData> {
+    /// Queues `step.started` the first time that it is needed.
+    async fn start(&mut self) {
         if self.started {
-            return Vec::new();
+            return;
         }
         self.started = true;
         let snapshot = self.drain.start_snapshot().await;
-        vec![
-            StepStarted {
-                timestamp: self.drain.world().now(),
-                session_id: self.drain.id().clone(),
-                assistant_message_id: self.message.clone(),
-                agent: self.plan.agent.id.clone(),
-                model: self.plan.model.model.clone(),
-                snapshot,
-                attempt: None,
-            }
-            .into(),
-        ]
+        self.queue(StepStarted {
+            timestamp: self.drain.world().now(),
+            session_id: self.drain.id().clone(),
+            assistant_message_id: self.message.clone(),
+            agent: self.plan.agent.id.clone(),
+            model: self.plan.model.model.clone(),
+            snapshot,
+            attempt: None,
+        });
     }
 
-    /// Appends what the publisher decided, in order; starts calls after their announcement is committed.
-    async fn commit_outputs(&mut self) -> Result<(), DrainError> {
+    /// Queues an event behind everything that was said before it.
+    fn queue(&mut self, event: impl Into<EventData>) {
+        let live = self.take_deltas();
+        self.outbox.items.push(Item { live, ..Item::from(event) });
+        self.wait_for_company();
+    }
+
+    fn wait_for_company(&mut self) {
+        if self.outbox.due.is_none() {
+            self.outbox.due = Some(Instant::now() + FLUSH_INTERVAL);
+        }
+    }
+
+    /// Commits what is queued, and broadcasts it.
+    async fn flush(&mut self) -> Result<(), DrainError> {
+        self.outbox.due = None;
+        let items = std::mem::take(&mut self.outbox.items);
+        let hooks = std::mem::take(&mut self.outbox.hooks);
+        let must_stay = |item: &Item| {
+            matches!(
+                item.data,
+                EventData::ToolCalled(_)
+                    | EventData::ToolSuccess(_)
+                    | EventData::ToolFailed(_)
+                    | EventData::StepEnded(_)
+                    | EventData::StepFailed(_)
+            )
+        };
+        let durability = if items.iter().any(must_stay) { Durability::Synced } else { Durability::Committed };
+        self.drain.append_items(items, hooks, durability).await?;
+        for event in self.take_deltas() {
+            self.drain.store().publish_live(event);
+        }
+        Ok(())
+    }
+
+    /// Commits what has waited long enough, and keeps the drafts of open fragments up to date.
+    async fn flush_due(&mut self) -> Result<(), DrainError> {
+        self.flush().await?;
+        let open: Vec<(ItemKind, String)> = self.drafts.keys().cloned().collect();
+        for (kind, id) in open {
+            self.draft(kind, id).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes what the publisher decided, in order. A call starts once its announcement and all before it is committed.
+    async fn take_outputs(&mut self) -> Result<(), DrainError> {
         let outputs = std::mem::take(&mut self.out);
         if outputs.is_empty() {
             return Ok(());
         }
-        let mut events = self.start_events().await;
-        let mut hooks = Vec::new();
-        let mut durability = Durability::Committed;
-        let mut spare = Vec::new();
+        self.start().await;
+        let mut grown: Vec<(ItemKind, String)> = Vec::new();
         for output in outputs {
             match output {
                 Output::Event(event) => {
-                    if matches!(event, EventData::ToolCalled(_) | EventData::ToolSuccess(_) | EventData::ToolFailed(_))
-                    {
-                        durability = Durability::Synced;
-                    }
                     if let EventData::ToolCalled(called) = &event {
                         self.effects.insert(called.call_id.clone(), called.effects.unwrap_or_default());
                     }
-                    events.push(event);
+                    self.queue(event);
                 }
                 Output::Delta { kind, id, text } => {
-                    if !events.is_empty() {
-                        // Subscribers see a fragment's begin before its text.
-                        let begun = std::mem::take(&mut events);
-                        self.drain.append(begun, std::mem::take(&mut hooks), durability).await?;
-                        durability = Durability::Committed;
-                    }
                     self.delta(kind, &id, &text);
-                    spare.push((kind, id));
+                    if grown.last().is_none_or(|(last_kind, last)| *last_kind != kind || *last != id) {
+                        grown.push((kind, id));
+                    }
                 }
                 Output::Ended { kind, id } => {
-                    self.publish_deltas();
                     if self.drafts.remove(&(kind, id.clone())).is_some_and(|mark| mark.stored) {
-                        hooks.push(Hook::DropDraft { message: self.message.clone(), kind, item_id: id });
+                        let message = self.message.clone();
+                        self.outbox.hooks.push(Hook::DropDraft { message, kind, item_id: id });
                     }
                 }
                 Output::Call(call) => {
-                    let batch = std::mem::take(&mut events);
-                    self.drain.append(batch, std::mem::take(&mut hooks), Durability::Synced).await?;
+                    self.flush().await?;
                     self.start_call(call);
                 }
             }
         }
-        self.drain.append(events, hooks, durability).await?;
-        spare.dedup();
-        for (kind, id) in spare {
+        for (kind, id) in grown {
             self.draft(kind, id).await?;
         }
         Ok(())
     }
 
     fn delta(&mut self, kind: ItemKind, id: &str, text: &str) {
-        match self.deltas.pending.last_mut() {
+        match self.outbox.deltas.last_mut() {
             Some((last_kind, last_id, pending)) if *last_kind == kind && last_id == id => pending.push_str(text),
-            Some(_) | None => self.deltas.pending.push((kind, id.to_owned(), text.to_owned())),
+            Some(_) | None => self.outbox.deltas.push((kind, id.to_owned(), text.to_owned())),
         }
-        if self.deltas.due.is_none() {
-            self.deltas.due = Some(Instant::now() + DELTA_INTERVAL);
-        }
+        self.wait_for_company();
     }
 
-    fn publish_deltas(&mut self) {
-        self.deltas.due = None;
+    /// Makes ephemeral events of the deltas that wait.
+    fn take_deltas(&mut self) -> Vec<LiveEvent> {
         let timestamp = self.drain.world().now();
-        for (kind, id, delta) in std::mem::take(&mut self.deltas.pending) {
+        let message = |(kind, id, delta): (ItemKind, String, String)| {
             let (session_id, assistant_message_id) = (self.drain.id().clone(), self.message.clone());
             match kind {
                 ItemKind::Text => {
-                    self.drain.publish(TextDelta { timestamp, session_id, assistant_message_id, text_id: id, delta });
+                    self.drain.live(TextDelta { timestamp, session_id, assistant_message_id, text_id: id, delta })
                 }
-                ItemKind::Reasoning => self.drain.publish(ReasoningDelta {
+                ItemKind::Reasoning => self.drain.live(ReasoningDelta {
                     timestamp,
                     session_id,
                     assistant_message_id,
                     reasoning_id: id,
                     delta,
                 }),
-                ItemKind::Tool => self.drain.publish(ToolInputDelta {
+                ItemKind::Tool => self.drain.live(ToolInputDelta {
                     timestamp,
                     session_id,
                     assistant_message_id,
@@ -437,16 +465,9 @@ impl<'d> Step<'d> {
                     delta,
                 }),
             }
-        }
-    }
-
-    async fn flush_deltas(&mut self) -> Result<(), DrainError> {
-        self.publish_deltas();
-        let open: Vec<(ItemKind, String)> = self.drafts.keys().cloned().collect();
-        for (kind, id) in open {
-            self.draft(kind, id).await?;
-        }
-        Ok(())
+        };
+        let deltas = std::mem::take(&mut self.outbox.deltas);
+        deltas.into_iter().map(message).collect()
     }
 
     /// Stores what an open fragment holds when the stored draft is too old or too far behind.
@@ -459,12 +480,15 @@ impl<'d> Step<'d> {
             return Ok(());
         }
         *mark = DraftMark { written: text.len(), at: now, stored: true };
+        let text = text.to_owned();
+        // A draft belongs to a fragment that has begun.
+        self.flush().await?;
         let draft = Draft {
             session: self.drain.id().clone(),
             message: self.message.clone(),
             kind,
             item_id: id,
-            text: text.to_owned(),
+            text,
             updated: self.drain.world().now(),
         };
         self.drain.store().put_draft(draft).await?;
@@ -530,12 +554,13 @@ impl<'d> Step<'d> {
             Effects::Process => vec![Hook::DropProcess(self.key(&call))],
             Effects::None | Effects::Session | Effects::Network | Effects::External => Vec::new(),
         };
+        self.queue(event);
+        self.outbox.hooks.extend(hooks);
         if stream_over && self.running.is_empty() && !self.effects_ran {
-            self.held.push(event);
-            self.held_hooks.extend(hooks);
+            // The step's end follows at once and takes it along.
             return Ok(());
         }
-        self.drain.append(vec![event], hooks, Durability::Synced).await
+        self.flush().await
     }
 
     fn settlement(&mut self, call: &CallId, settled: Settled) -> EventData {
@@ -631,15 +656,15 @@ impl<'d> Step<'d> {
             return Ok(());
         }
         self.last_progress.insert(report.call.clone(), now);
-        let event = ToolProgress {
+        self.queue(ToolProgress {
             timestamp: self.drain.world().now(),
             session_id: self.drain.id().clone(),
             assistant_message_id: self.message.clone(),
             call_id: report.call,
             structured: report.structured,
             content: report.content,
-        };
-        self.drain.append(vec![event.into()], Vec::new(), Durability::Committed).await
+        });
+        self.flush().await
     }
 
     /// Settles the step in the order of spec/session.md 7.6.
@@ -662,17 +687,11 @@ impl<'d> Step<'d> {
         }
         let now = self.drain.world().now();
         self.publisher.close(now, &mut self.out);
-        self.publish_deltas();
-        let mut events = self.start_events().await;
-        for output in std::mem::take(&mut self.out) {
-            if let Output::Event(event) = output {
-                events.push(event);
-            }
-        }
-        events.append(&mut self.held);
-        self.fail_open_calls(&end, failure.as_ref().map(|(error, _)| error), &mut events);
-        let (snapshot, files) = self.end_snapshot(&mut events).await?;
-        let missing = self.missing_results(&mut events);
+        self.start().await;
+        self.take_outputs().await?;
+        self.fail_open_calls(&end, failure.as_ref().map(|(error, _)| error));
+        let (snapshot, files) = self.end_snapshot().await?;
+        let missing = self.missing_results();
         let tokens = self.publisher.usage().map(usage::tokens);
         let cost = tokens.as_ref().map(|tokens| {
             let reported = self.publisher.usage().and_then(usage::reported_cost);
@@ -714,10 +733,9 @@ impl<'d> Step<'d> {
             }
             .into(),
         };
-        events.push(terminal);
-        let mut hooks = std::mem::take(&mut self.held_hooks);
-        hooks.push(Hook::DropStep { message: self.message.clone() });
-        self.drain.append(events, hooks, Durability::Synced).await?;
+        self.queue(terminal);
+        self.outbox.hooks.push(Hook::DropStep { message: self.message.clone() });
+        self.flush().await?;
         if tokens.is_some() {
             self.publish_usage();
         }
@@ -793,7 +811,7 @@ impl<'d> Step<'d> {
     }
 
     /// Fails what has no terminal event yet: calls that were never announced, and announced local ones.
-    fn fail_open_calls(&mut self, end: &StreamEnd, failure: Option<&SessionError>, events: &mut Vec<EventData>) {
+    fn fail_open_calls(&mut self, end: &StreamEnd, failure: Option<&SessionError>) {
         let now = self.drain.world().now();
         let open: Vec<(CallId, CallStage)> = self
             .publisher
@@ -815,12 +833,12 @@ impl<'d> Step<'d> {
                 (_, _, _) => SessionError::new(ErrorCode::ToolInterrupted, text::TOOL_INTERRUPTED),
             };
             let event = self.publisher.fail(&call, error, now);
-            events.push(event);
+            self.queue(event);
         }
     }
 
     /// Fails hosted calls that got no result; returns the error when there was one.
-    fn missing_results(&mut self, events: &mut Vec<EventData>) -> Option<SessionError> {
+    fn missing_results(&mut self) -> Option<SessionError> {
         let now = self.drain.world().now();
         let open: Vec<CallId> = self
             .publisher
@@ -833,25 +851,20 @@ impl<'d> Step<'d> {
         for call in open {
             let error = SessionError::new(ErrorCode::ToolResultMissing, text::RESULT_MISSING);
             let event = self.publisher.fail(&call, error.clone(), now);
-            events.push(event);
+            self.queue(event);
             missing = Some(error);
         }
         missing
     }
 
     /// Takes the end snapshot when the step may have changed files. Settlements are committed before.
-    async fn end_snapshot(
-        &mut self,
-        events: &mut Vec<EventData>,
-    ) -> Result<(Option<String>, Option<Vec<String>>), DrainError> {
+    async fn end_snapshot(&mut self) -> Result<(Option<String>, Option<Vec<String>>), DrainError> {
         if !self.effects_ran {
             let same = self.drain.known_snapshot();
             let files = same.is_some().then(Vec::new);
             return Ok((same, files));
         }
-        if !events.is_empty() {
-            self.drain.append(std::mem::take(events), std::mem::take(&mut self.held_hooks), Durability::Synced).await?;
-        }
+        self.flush().await?;
         Ok(self.drain.end_snapshot().await)
     }
 }

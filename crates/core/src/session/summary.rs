@@ -51,7 +51,10 @@ impl Drain {
         model: &ResolvedModel,
     ) -> Result<Compacted, DrainError> {
         let message = self.world().message_id();
-        let split = compaction::split(&self.state().history(), self.place().settings().compaction_keep);
+        let settings = self.place().settings();
+        let threshold = model.compaction_threshold(settings.compaction_buffer);
+        let keep = compaction::kept(threshold, settings.compaction_keep);
+        let split = compaction::split(&self.state().history(), keep);
         let Some(split) = split else {
             let error = SessionError::new(ErrorCode::CompactionUnavailable, "There is nothing to summarise");
             self.compaction_failed(&message, reason, error.clone(), &Spent::default()).await?;

@@ -149,7 +149,7 @@ impl MemoryStore {
             CommitFault::None => {
                 // Under the lock, so that subscribers see commits in order.
                 for event in tx.keep() {
-                    self.bus.send(BusEvent::Stored(event));
+                    self.bus.send(event);
                 }
                 Ok(done)
             }
@@ -331,6 +331,13 @@ impl ProjectionStore for MemoryStore {
     fn pending_inputs<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Vec<InputRow>> {
         self.read_disk(move |disk| {
             disk.rows.inputs(session).into_iter().filter(|row| row.is_pending()).cloned().collect()
+        })
+    }
+
+    fn head_and_pending<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, (Option<Head>, Vec<InputRow>)> {
+        self.read_disk(move |disk| {
+            let pending = disk.rows.inputs(session).into_iter().filter(|row| row.is_pending()).cloned().collect();
+            (disk.head(session), pending)
         })
     }
 

@@ -255,6 +255,11 @@ impl ProjectionStore for SqliteStore {
         self.query(move |conn| read::pending_inputs(conn, &session))
     }
 
+    fn head_and_pending<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, (Option<Head>, Vec<InputRow>)> {
+        let session = session.clone();
+        self.query(move |conn| Ok((read::head(conn, &session)?, read::pending_inputs(conn, &session)?)))
+    }
+
     fn context<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Option<ContextRow>> {
         let session = session.clone();
         self.query(move |conn| read::context(conn, &session))

@@ -14,8 +14,8 @@ use abide_schema::session::SessionInfo;
 use abide_schema::{EventId, MessageId, MutationId, OwnerId, SessionId, Timestamp};
 
 use super::{
-    AppendError, Batch, CallKey, Expect, Guard, Head, Hook, Item, Lease, Mutation, MutationState, Replay, ReplayClaim,
-    ReplayError, ReplayOutcome, Signal, StoreError, next_seq,
+    AppendError, Batch, BusEvent, CallKey, Expect, Guard, Head, Hook, Item, Lease, Mutation, MutationState, Replay,
+    ReplayClaim, ReplayError, ReplayOutcome, Signal, StoreError, next_seq,
 };
 use crate::world::World;
 
@@ -77,8 +77,8 @@ impl EventIds {
 pub(crate) struct Appended {
     /// An event for each item: new, or stored before under the same id.
     pub(crate) events: Vec<Arc<StoredEvent>>,
-    /// The new ones.
-    pub(crate) fresh: Vec<Arc<StoredEvent>>,
+    /// What subscribers are told: the new ones, each behind its ephemeral events.
+    pub(crate) fresh: Vec<BusEvent>,
     /// The head afterwards, when it moved.
     pub(crate) head: Option<Head>,
 }
@@ -105,7 +105,7 @@ pub(crate) fn append(
     let mut out = Appended::default();
     let mut exists = None;
     for item in items {
-        let Item { data, id, metadata, location } = item;
+        let Item { data, id, metadata, location, live } = item;
         if *data.session_id() != session {
             return Err(AppendError::AggregateMismatch { expected: session, actual: data.session_id().clone() });
         }
@@ -136,7 +136,8 @@ pub(crate) fn append(
         out.head = head;
         let event = Arc::new(event);
         out.events.push(Arc::clone(&event));
-        out.fresh.push(event);
+        out.fresh.extend(live.into_iter().map(|event| BusEvent::Live(Arc::new(event))));
+        out.fresh.push(BusEvent::Stored(event));
     }
     for hook in hooks {
         run_hook(tx, &session, hook, &out)?;
@@ -191,7 +192,8 @@ pub(crate) fn replay(tx: &mut impl Tx, replay: Replay) -> Result<(ReplayOutcome,
     store_event(tx, &event, head, &mut None)?;
     claim_log(tx, &session, owner.as_deref(), claim.as_ref())?;
     let event = Arc::new(event);
-    let appended = Appended { events: vec![Arc::clone(&event)], fresh: vec![event], head: Some(head) };
+    let appended =
+        Appended { events: vec![Arc::clone(&event)], fresh: vec![BusEvent::Stored(event)], head: Some(head) };
     Ok((ReplayOutcome::Accepted, appended))
 }
 

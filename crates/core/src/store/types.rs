@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use abide_schema::event::{DecodeError, EventData, LogRecord, StoredEvent};
+use abide_schema::live::LiveEvent;
 use abide_schema::location::LocationRef;
 use abide_schema::message::ItemKind;
 use abide_schema::project::Position;
@@ -22,11 +23,13 @@ pub struct Item {
     pub metadata: Option<JsonObject>,
     /// The publisher's location.
     pub location: Option<LocationRef>,
+    /// Ephemeral events that subscribers see right before this one, once it is committed; never without it.
+    pub live: Vec<LiveEvent>,
 }
 
 impl<T: Into<EventData>> From<T> for Item {
     fn from(data: T) -> Self {
-        Self { data: data.into(), id: None, metadata: None, location: None }
+        Self { data: data.into(), id: None, metadata: None, location: None, live: Vec::new() }
     }
 }
 

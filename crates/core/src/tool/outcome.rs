@@ -98,7 +98,7 @@ pub trait ProgressSink: Send + Sync {
 /// The tools of one model request: what is offered, and how a call of it runs.
 pub trait ToolSnapshot: Send + Sync {
     /// Returns the definitions, sorted by name.
-    fn definitions(&self) -> &[abide_ai::ToolDefinition];
+    fn definitions(&self) -> &[std::sync::Arc<abide_ai::ToolDefinition>];
     /// Returns the effect class of a tool, [`Effects::None`] when unknown.
     fn effects(&self, name: &str) -> Effects;
     /// Runs one call. Dropping the future interrupts it; `interrupt` asks for an orderly end.

@@ -2,10 +2,14 @@
 // 2. Request body
 // ---------------------------------------------------------------------------------------------
 
+use std::sync::Arc;
+
 use serde::Serialize;
+use serde::ser::SerializeMap as _;
 use serde_json::Value;
 
 use crate::schema::JsonObject;
+use crate::schema::messages::ToolDefinition;
 
 /// The body of a Chat request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -161,11 +165,23 @@ pub(super) struct ChatTool {
     pub(super) cache_control: Option<CacheControl>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A function tool; the definition is shared with the request, not copied.
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Function {
-    pub(super) name: String,
-    pub(super) description: String,
-    pub(super) parameters: JsonObject,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) definition: Arc<ToolDefinition>,
     pub(super) strict: Option<bool>,
+}
+
+impl Serialize for Function {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let ToolDefinition { name, description, input_schema, .. } = self.definition.as_ref();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("name", name)?;
+        map.serialize_entry("description", description)?;
+        map.serialize_entry("parameters", input_schema)?;
+        if let Some(strict) = self.strict {
+            map.serialize_entry("strict", &strict)?;
+        }
+        map.end()
+    }
 }

@@ -2,6 +2,8 @@
 // 5. Request construction
 // ---------------------------------------------------------------------------------------------
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::NAME;
@@ -117,12 +119,7 @@ fn tools(request: &LLMRequest, quirks: &Quirks, marks: &mut Marks) -> Result<Vec
             }
             Ok(ChatTool {
                 kind: "function",
-                function: Function {
-                    name: tool.name.clone(),
-                    description: tool.description.clone(),
-                    parameters: tool.input_schema.clone(),
-                    strict: quirks.has_strict.then_some(false),
-                },
+                function: Function { definition: Arc::clone(tool), strict: quirks.has_strict.then_some(false) },
                 cache_control: marks.spend(tool.cache),
             })
         })

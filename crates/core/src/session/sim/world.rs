@@ -317,6 +317,7 @@ impl Place for SimPlace {
         let definitions = names
             .iter()
             .map(|name| ToolDefinition::make(*name, "a tool", serde_json::json!({ "type": "object" })))
+            .map(Arc::new)
             .collect();
         Arc::new(SimTools {
             definitions,
@@ -372,14 +373,14 @@ fn language() -> Result<LanguageModel, PlaceError> {
 }
 
 struct SimTools {
-    definitions: Vec<ToolDefinition>,
+    definitions: Vec<Arc<ToolDefinition>>,
     random: Random,
     ledger: Arc<Ledger>,
     store: Arc<MemoryStore>,
 }
 
 impl ToolSnapshot for SimTools {
-    fn definitions(&self) -> &[ToolDefinition] {
+    fn definitions(&self) -> &[Arc<ToolDefinition>] {
         &self.definitions
     }
 

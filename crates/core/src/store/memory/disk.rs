@@ -15,7 +15,8 @@ use tokio::sync::watch;
 use crate::store::signal::Watches;
 use crate::store::transact::{EventIds, Tx};
 use crate::store::{
-    CallKey, Draft, Head, Lease, Mutation, MutationState, Page, SeqRange, StepAttempt, StoreError, ToolProcess, View,
+    BusEvent, CallKey, Draft, Head, Lease, Mutation, MutationState, Page, SeqRange, StepAttempt, StoreError,
+    ToolProcess, View,
 };
 
 /// The operational rows of one session.
@@ -184,7 +185,7 @@ struct Undo {
     values: Option<BTreeMap<String, String>>,
     permissions: Option<Vec<SavedPermission>>,
     moved: Vec<(SessionId, Head)>,
-    published: Vec<Arc<StoredEvent>>,
+    published: Vec<BusEvent>,
 }
 
 struct Touched {
@@ -201,12 +202,12 @@ impl<'a> MemoryTx<'a> {
     }
 
     /// Tells the subscribers of these events once they are committed.
-    pub(super) fn publish(&mut self, events: Vec<Arc<StoredEvent>>) {
+    pub(super) fn publish(&mut self, events: Vec<BusEvent>) {
         self.undo.published.extend(events);
     }
 
     /// Commits: wakes the watchers, returns what is to be published.
-    pub(super) fn keep(self) -> Vec<Arc<StoredEvent>> {
+    pub(super) fn keep(self) -> Vec<BusEvent> {
         for (session, head) in &self.undo.moved {
             self.disk.watches.set(session, *head);
         }

@@ -14,15 +14,15 @@ use super::codec::{self, Result, int, select, to_json, to_json_opt};
 use super::read;
 use crate::store::transact::{self, EventIds, Tx};
 use crate::store::{
-    AppendError, Batch, CallKey, Draft, Head, Lease, Mutation, MutationState, Replay, ReplayError, ReplayOutcome,
-    StepAttempt, StoreError, ToolProcess,
+    AppendError, Batch, BusEvent, CallKey, Draft, Head, Lease, Mutation, MutationState, Replay, ReplayError,
+    ReplayOutcome, StepAttempt, StoreError, ToolProcess,
 };
 use crate::world::World;
 
 /// What subscribers and watchers learn after the commit.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    pub(super) events: Vec<Arc<StoredEvent>>,
+    pub(super) events: Vec<BusEvent>,
     pub(super) heads: Vec<(SessionId, Head)>,
     /// Whether a session was deleted.
     pub(super) has_deletion: bool,

@@ -26,9 +26,9 @@ use super::checkpoint::Checkpoints;
 use super::codec::Result;
 use super::tx::{Outbox, SqliteTx};
 use crate::fault::{self, Faults};
+use crate::store::StoreError;
 use crate::store::signal::{Bus, Watches};
 use crate::store::transact::{EventIds, Tx as _};
-use crate::store::{BusEvent, StoreError};
 use crate::world::World;
 
 /// Jobs that may wait for the writer; more wait for a place.
@@ -358,7 +358,7 @@ impl WriterThread {
                     self.shared.watches.set(session, *head);
                 }
                 for event in outbox.events {
-                    self.shared.bus.send(BusEvent::Stored(event));
+                    self.shared.bus.send(event);
                 }
             }
             Err(error) => {

@@ -27,6 +27,7 @@ suite![
     a_batch_is_of_one_session,
     subscribers_see_what_is_committed,
     a_slow_subscriber_ends_alone,
+    ephemeral_events_come_right_before_their_event_or_not_at_all,
     pages_have_ends,
     contract_positions_leave_no_gap,
     a_page_sees_what_came_between,
@@ -216,6 +217,32 @@ async fn subscribers_see_what_is_committed(disk: Box<dyn Disk>) {
     writer.join_next().await.unwrap().unwrap();
     assert_eq!(log(&*store, &a).await.len(), 15);
     drop(other);
+}
+
+async fn ephemeral_events_come_right_before_their_event_or_not_at_all(disk: Box<dyn Disk>) {
+    let store = disk.open();
+    let a = session(&*store, "a").await;
+    let mut bus = store.subscribe();
+    let live = |id: &str| LiveEvent {
+        id: EventId::from_trusted(id),
+        location: None,
+        data: BecameIdle { session_id: a.clone() }.into(),
+    };
+    let item = |title: &str, ids: &[&str]| Item {
+        live: ids.iter().map(|id| live(id)).collect(),
+        ..Item::from(renamed(&a, title))
+    };
+    let refused = Batch { expect: Expect::Empty, ..Batch::new(a.clone(), vec![item("no", &["evt_never"])]) };
+    store.append(refused).await.unwrap_err();
+    store.append(Batch::new(a.clone(), vec![item("one", &[]), item("two", &["evt_b", "evt_c"])])).await.unwrap();
+    let mut told = Vec::new();
+    while let Some(Ok(event)) = bus.try_next() {
+        told.push(match event {
+            BusEvent::Stored(event) => event.seq.0.to_string(),
+            BusEvent::Live(event) => event.id.to_string(),
+        });
+    }
+    assert_eq!(told, ["1", "evt_b", "evt_c", "2"]);
 }
 
 async fn a_slow_subscriber_ends_alone(disk: Box<dyn Disk>) {

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use abide_ai::ToolDefinition;
 use abide_schema::tool::ToolOptions;
 use indexmap::IndexMap;
 
 use super::names;
 use crate::tool::info::ToolInfo;
+use crate::tool::runtime::definition;
 
 /// Why a registration was ignored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +44,8 @@ pub struct Entry {
     pub id: String,
     /// The tool.
     pub tool: Arc<ToolInfo>,
+    /// What the model is told of it.
+    pub(super) definition: Arc<ToolDefinition>,
     pub(super) identity: Identity,
 }
 
@@ -118,7 +122,8 @@ impl Editor<'_> {
     fn put(&mut self, id: String, tool: ToolInfo) {
         let fingerprint = tool.fingerprint();
         let identity = Identity { layer: self.layer, registration: self.registration, fingerprint };
-        let entry = Entry { id: id.clone(), tool: Arc::new(tool), identity };
+        let definition = Arc::new(definition(&id, &tool));
+        let entry = Entry { id: id.clone(), tool: Arc::new(tool), definition, identity };
         self.draft.tools.insert(id, Arc::new(entry));
     }
 

@@ -28,7 +28,7 @@ struct Inner {
     session: Option<SessionId>,
     /// By effective name.
     tools: BTreeMap<String, Arc<Entry>>,
-    definitions: Vec<ToolDefinition>,
+    definitions: Vec<Arc<ToolDefinition>>,
     /// Advertised name to effective name, when hooks of the request changed the list.
     renamed: Option<BTreeMap<String, String>>,
     boundary: Arc<Boundary>,
@@ -54,7 +54,7 @@ impl Snapshot {
             !entry.tool.options.codemode && !wholly_disabled(action, rules)
         });
         // The map is sorted by name, in byte order.
-        let definitions = tools.iter().map(|(name, entry)| definition(name, &entry.tool)).collect();
+        let definitions = tools.values().map(|entry| Arc::clone(&entry.definition)).collect();
         Self { inner: Arc::new(Inner { registry, session, tools, definitions, renamed: None, boundary }) }
     }
 
@@ -65,7 +65,8 @@ impl Snapshot {
         let inner = &self.inner;
         let advertised = names.iter().filter_map(|(name, real)| {
             let entry = inner.tools.get(real)?;
-            Some(definition(name, &entry.tool))
+            let is_same = name == real;
+            Some(if is_same { Arc::clone(&entry.definition) } else { Arc::new(definition(name, &entry.tool)) })
         });
         Self {
             inner: Arc::new(Inner {
@@ -99,7 +100,7 @@ impl Snapshot {
 }
 
 impl ToolSnapshot for Snapshot {
-    fn definitions(&self) -> &[ToolDefinition] {
+    fn definitions(&self) -> &[Arc<ToolDefinition>] {
         &self.inner.definitions
     }
 
