@@ -1,6 +1,7 @@
 //! Wire protocols: how a canonical request becomes a body, and how a stream becomes events.
 
 pub mod anthropic_messages;
+pub mod gemini;
 pub mod open_responses;
 pub mod openai_chat;
 pub mod openai_compatible_chat;

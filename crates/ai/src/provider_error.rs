@@ -243,7 +243,7 @@ pub fn classify_http_failure(failure: HttpFailure, now: DateTime<Utc>) -> AIErro
 
 fn body_message(body: &str) -> Option<String> {
     let json: Value = serde_json::from_str(body).ok()?;
-    ["/error/message", "/message", "/error", "/detail"]
+    ["/error/message", "/message", "/error", "/detail", "/0/error/message"]
         .into_iter()
         .filter_map(|path| json.pointer(path).and_then(Value::as_str))
         .find(|message| !message.trim().is_empty())

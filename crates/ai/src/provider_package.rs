@@ -87,7 +87,7 @@ enum Package {
     OpenAi(Api),
     OpenAiCompatible,
     OpenAiCompatibleResponses,
-    /// A named provider of the Chat protocol.
+    /// A named provider that needs nothing beyond the common options.
     Named(fn(ProviderOptions) -> Provider),
     /// An address of the Chat protocol without a file of its own.
     At(&'static str),
@@ -105,6 +105,7 @@ fn package(path: &str) -> Option<Package> {
         "lmstudio" => Package::Named(providers::lmstudio::configure),
         "llama.cpp" | "llamacpp" | "llama-cpp" => Package::Named(providers::llama_cpp::configure),
         "vllm" => Package::Named(providers::vllm::configure),
+        "google" | "google/gemini" => Package::Named(providers::google::configure),
         "groq" => Package::Named(providers::groq::configure),
         "deepseek" => Package::Named(providers::deepseek::configure),
         "togetherai" => Package::Named(providers::togetherai::configure),
@@ -165,6 +166,7 @@ pub fn package_env(spelling: &str) -> &'static [&'static str] {
     match package_path(spelling) {
         "anthropic" | "anthropic/messages" => providers::anthropic::ENV,
         "openai" | "openai/chat" | "openai/responses" => providers::openai::ENV,
+        "google" | "google/gemini" => providers::google::ENV,
         "groq" => providers::groq::ENV,
         "deepseek" => providers::deepseek::ENV,
         "togetherai" => providers::togetherai::ENV,

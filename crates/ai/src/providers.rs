@@ -11,6 +11,7 @@ pub mod deepinfra;
 pub mod deepseek;
 pub mod discovery;
 pub mod fireworks;
+pub mod google;
 pub mod groq;
 pub mod llama_cpp;
 pub mod lmstudio;

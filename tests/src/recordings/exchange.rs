@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use abide_ai::protocols::{anthropic_messages, openai_compatible_chat, openai_responses};
+use abide_ai::protocols::{anthropic_messages, gemini, openai_compatible_chat, openai_responses};
 use abide_ai::route::auth::Auth;
 use abide_ai::route::endpoint::EndpointPatch;
 use abide_ai::route::{ModelSelection, Route, RoutePatch};
@@ -21,6 +21,7 @@ use super::raise::{self, Raised};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wire {
     Chat,
+    Gemini,
     Messages,
     Responses,
 }
@@ -29,7 +30,6 @@ pub(super) enum Wire {
 pub(super) fn left_out(name: &str) -> Option<&'static str> {
     let (group, _) = name.split_once('/')?;
     match group {
-        "gemini" | "gemini-cache" => Some("the gemini protocol does not exist yet"),
         "bedrock-converse" => Some("the bedrock-converse protocol does not exist yet"),
         _ => None,
     }
@@ -47,14 +47,12 @@ pub(super) struct Exchange {
 impl Exchange {
     /// Reads an interaction and builds its canonical request.
     pub(super) fn read(name: &str, request: &RecordedRequest, response: &RecordedResponse) -> Result<Self, String> {
-        let (wire, base_url) =
-            [(Wire::Chat, "/chat/completions"), (Wire::Messages, "/messages"), (Wire::Responses, "/responses")]
-                .into_iter()
-                .find_map(|(wire, path)| Some((wire, request.url.strip_suffix(path)?)))
-                .ok_or_else(|| format!("no known wire format behind {}", request.url))?;
+        let (wire, base_url, model) =
+            wire(&request.url).ok_or_else(|| format!("no known wire format behind {}", request.url))?;
         let body: Value = serde_json::from_str(&request.body).map_err(|error| error.to_string())?;
         let raised = match wire {
             Wire::Chat => raise::chat(&body),
+            Wire::Gemini => raise::gemini(&body, model),
             Wire::Messages => raise::messages(&body, name),
             Wire::Responses => raise::responses(&body),
         }?;
@@ -109,9 +107,20 @@ impl Exchange {
     }
 }
 
+/// The wire format behind a URL, the base URL, and the model if the URL names it.
+fn wire(url: &str) -> Option<(Wire, &str, &str)> {
+    if let Some((base_url, rest)) = url.split_once("/models/") {
+        return Some((Wire::Gemini, base_url, rest.strip_suffix(":streamGenerateContent?alt=sse")?));
+    }
+    [(Wire::Chat, "/chat/completions"), (Wire::Messages, "/messages"), (Wire::Responses, "/responses")]
+        .into_iter()
+        .find_map(|(wire, path)| Some((wire, url.strip_suffix(path)?, "")))
+}
+
 fn route(wire: Wire) -> Route {
     match wire {
         Wire::Chat => openai_compatible_chat::route(),
+        Wire::Gemini => gemini::route(),
         Wire::Messages => anthropic_messages::route(),
         Wire::Responses => openai_responses::plain_route(),
     }

@@ -3,6 +3,7 @@
 //! from the crate itself, or the bodies differ.
 
 mod chat;
+mod gemini;
 mod messages;
 mod responses;
 
@@ -14,6 +15,7 @@ use abide_ai::{RequestInput, ToolDefinition};
 use serde_json::Value;
 
 pub use chat::chat;
+pub use gemini::gemini;
 pub use messages::messages;
 pub use responses::responses;
 

@@ -94,7 +94,7 @@ fn summary(exchange: &Exchange, outcome: &Outcome) -> Result<JsonObject, String>
     set("status", exchange.status.into());
     set("text", response.text().into());
     set("reasoning", response.reasoning().into());
-    set("toolCalls", calls(&response).into());
+    set("toolCalls", calls(exchange.wire, &response).into());
     let mut finish = JsonObject::new();
     finish.insert("normalized".to_owned(), json!(response.finish_reason));
     if let Some(raw) = &response.raw_finish_reason {
@@ -108,6 +108,9 @@ fn summary(exchange: &Exchange, outcome: &Outcome) -> Result<JsonObject, String>
     set("usage", usage);
     set("deltas", deltas(&outcome.events));
     set("reasoningField", reasoning_field(&outcome.events));
+    if exchange.wire == Wire::Gemini {
+        set("signatures", signatures(&response));
+    }
     if exchange.wire == Wire::Responses {
         set("messageItems", message_items(&response));
         set("reasoningItems", reasoning_items(&response));
@@ -122,6 +125,7 @@ fn summary(exchange: &Exchange, outcome: &Outcome) -> Result<JsonObject, String>
 const fn protocol(wire: Wire) -> &'static str {
     match wire {
         Wire::Chat => "openai-chat",
+        Wire::Gemini => "gemini",
         Wire::Messages => "anthropic-messages",
         Wire::Responses => "openai-responses",
     }
@@ -132,13 +136,16 @@ fn value(metadata: Option<&ProviderMetadata>, name: &str) -> Value {
     metadata.and_then(|metadata| metadata.values().next()?.get(name).cloned()).unwrap_or_default()
 }
 
-fn calls(response: &LLMResponse) -> Vec<Value> {
+fn calls(wire: Wire, response: &LLMResponse) -> Vec<Value> {
     response
         .tool_calls()
         .into_iter()
         .map(|call| {
             let mut entry = JsonObject::new();
-            entry.insert("id".to_owned(), call.id.as_str().into());
+            let is_made_up = wire == Wire::Gemini && value(call.provider_metadata.as_ref(), "functionCallId").is_null();
+            if !is_made_up {
+                entry.insert("id".to_owned(), call.id.as_str().into());
+            }
             let item_id = value(call.provider_metadata.as_ref(), "itemId");
             if !item_id.is_null() {
                 entry.insert("itemId".to_owned(), item_id);
@@ -166,6 +173,15 @@ fn reasoning_field(events: &[LLMEvent]) -> Value {
         .map(|end| value(end.provider_metadata.as_ref(), "reasoningField"))
         .find(|field| !field.is_null())
         .unwrap_or_default()
+}
+
+fn signatures(response: &LLMResponse) -> Value {
+    let parts = response.message.content.iter();
+    let signed = parts.filter(|part| !value(part.provider_metadata(), "thoughtSignature").is_null());
+    match signed.count() {
+        0 => Value::Null,
+        count => count.into(),
+    }
 }
 
 fn message_items(response: &LLMResponse) -> Value {

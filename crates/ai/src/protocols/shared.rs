@@ -1,8 +1,10 @@
 //! Small helpers every protocol uses. The only place of the crate that reads and writes JSON text.
 
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -187,6 +189,24 @@ pub fn wrap_system_update(text: &str) -> String {
     }
     wrapped.push_str("\n</system-update>");
     wrapped
+}
+
+/// A text as one segment of a URL path: everything but letters, digits and `-._~` is escaped.
+pub fn url_segment(text: &str) -> String {
+    const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+    utf8_percent_encode(text, ESCAPED).to_string()
+}
+
+/// An id for the n-th call of an answer that gives none: no call of this history or answer has it, and
+/// replaying the same answer to the same request gives the same one.
+pub fn made_up_id(prefix: &str, request: &LLMRequest, n: u64) -> String {
+    let mut hasher = DefaultHasher::new();
+    request.id.hash(&mut hasher);
+    request.messages.len().hash(&mut hasher);
+    if let Some(last) = request.messages.last() {
+        serde_json::to_string(last).unwrap_or_default().hash(&mut hasher);
+    }
+    format!("{prefix}_{:016x}_{n}", hasher.finish())
 }
 
 /// The affinity key of a request; none when caching is off.

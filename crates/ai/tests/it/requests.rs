@@ -22,6 +22,11 @@ fn anthropic_messages() {
 }
 
 #[test]
+fn gemini() {
+    check_all("gemini");
+}
+
+#[test]
 fn open_responses() {
     check_all("open-responses");
 }

@@ -22,6 +22,11 @@ fn anthropic_messages() {
 }
 
 #[test]
+fn gemini() {
+    check_all("gemini");
+}
+
+#[test]
 fn openai_chat() {
     check_all("openai-chat");
 }
@@ -96,7 +101,7 @@ fn damaged() {
         seed ^= seed << 17;
         usize::try_from(seed >> 16).unwrap()
     };
-    for protocol in ["anthropic-messages", "openai-chat", "openai-responses"] {
+    for protocol in ["anthropic-messages", "gemini", "openai-chat", "openai-responses"] {
         let request = ask(model(protocol, "m", Compatibility::default()));
         for path in files(&fixtures("streams").join(protocol), "txt") {
             let text = fs::read_to_string(&path).unwrap();

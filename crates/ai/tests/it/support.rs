@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use abide_ai::protocols::{anthropic_messages, open_responses, openai_chat, openai_responses};
+use abide_ai::protocols::{anthropic_messages, gemini, open_responses, openai_chat, openai_responses};
 use abide_ai::route::auth::Auth;
 use abide_ai::route::endpoint::EndpointPatch;
 use abide_ai::route::{ModelSelection, Route, RoutePatch};
@@ -44,6 +44,7 @@ pub(crate) fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
 pub(crate) fn route(protocol: &str) -> Route {
     let route = match protocol {
         "anthropic-messages" => anthropic_messages::route(),
+        "gemini" => gemini::route(),
         "openai-chat" => openai_chat::route(),
         "openai-responses" => openai_responses::plain_route(),
         "open-responses" => open_responses::route().with(RoutePatch {
@@ -111,6 +112,6 @@ pub(crate) fn replay(request: &LLMRequest, answer: LLMResponse) -> Vec<Value> {
     let cache = Some(CachePolicy::None);
     let next = request.update(RequestPatch { messages: Some(messages), cache, ..RequestPatch::default() });
     let prepared = test_client(ScriptedExecutor::scripted([""; 0])).prepare(&next).unwrap();
-    let sent = prepared.body.get("messages").or(prepared.body.get("input")).and_then(Value::as_array).unwrap();
+    let sent = ["messages", "input", "contents"].iter().find_map(|name| prepared.body.get(name)?.as_array()).unwrap();
     sent.iter().skip(request.messages.len()).cloned().collect()
 }

@@ -313,7 +313,7 @@ fn the_built_in_table_is_read_whole() {
     let tree = Tree::new(&[]);
     let catalog = catalog(&tree);
     let providers: Vec<&str> = catalog.providers().map(|provider| provider.id.as_str()).collect();
-    assert_eq!(providers.len(), 13, "{providers:?}");
+    assert_eq!(providers.len(), 14, "{providers:?}");
     for provider in catalog.providers() {
         assert!(abide_ai::provider_package::is_known_package(&provider.package_name()), "{}", provider.id);
         assert_eq!(provider.is_local, !provider.has_integration(), "{}", provider.id);

@@ -4,14 +4,13 @@
 // ---------------------------------------------------------------------------------------------
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::Value;
 
 use super::chunk::{Choice, Chunk, Delta, Text, ToolCallDelta};
 use super::reasoning::{Details, FIELDS, META_DETAILS, META_FIELD};
 use super::{ID, NAME};
-use crate::protocols::shared::event_error;
+use crate::protocols::shared::{self, event_error};
 use crate::protocols::utils::lifecycle::Lifecycle;
 use crate::protocols::utils::tool_stream::{MAX_TOOL_INPUT_BYTES, ToolDelta, ToolStream};
 use crate::provider_error::{Failure, classify};
@@ -246,7 +245,7 @@ impl ChatState {
     fn name_all(&mut self, frame: &Frame, out: &mut Vec<LLMEvent>) -> Result<(), AIError> {
         let indexes: Vec<u64> = self.unnamed.keys().copied().collect();
         for index in indexes {
-            let made_up = self.made_up_id(index);
+            let made_up = shared::made_up_id("call", &self.request, index);
             let Some(tool) = self.unnamed.get_mut(&index) else { continue };
             if tool.name.is_none() {
                 return Err(event_error(MISSING_IDENTITY, Some(frame)));
@@ -255,18 +254,6 @@ impl ChatState {
             self.name_tool(index, out)?;
         }
         Ok(())
-    }
-
-    /// An id for a call of a server that gives none: no call of this history or answer has it, and
-    /// replaying the same answer to the same request gives the same one.
-    fn made_up_id(&self, index: u64) -> String {
-        let mut hasher = DefaultHasher::new();
-        self.request.id.hash(&mut hasher);
-        self.request.messages.len().hash(&mut hasher);
-        if let Some(last) = self.request.messages.last() {
-            serde_json::to_string(last).unwrap_or_default().hash(&mut hasher);
-        }
-        format!("call_{:016x}_{index}", hasher.finish())
     }
 
     /// Ends the response: reasoning, calls, terminal pair.

@@ -34,7 +34,7 @@ async fn http_errors() {
             response.headers.set(name, value.as_str().unwrap());
         }
         let status = response.status;
-        for protocol in ["openai-chat", "anthropic-messages", "openai-responses"] {
+        for protocol in ["openai-chat", "anthropic-messages", "openai-responses", "gemini"] {
             let request = ask(model(protocol, "m-test", Compatibility::default()));
             let client = test_client(ScriptedExecutor::fixed(response.clone()));
             let error = client.generate(&request, StreamOptions::default()).await.unwrap_err();
@@ -111,6 +111,10 @@ fn usage() {
                 json!({ "type": "message_start", "message": { "usage": raw } }),
                 json!({ "type": "message_delta", "delta": { "stop_reason": "end_turn" } }),
                 json!({ "type": "message_stop" }),
+            ]),
+            "gemini" => sse_events([
+                json!({ "candidates": [{ "content": { "parts": [{ "text": "x" }] }, "finishReason": "STOP" }] }),
+                json!({ "usageMetadata": raw }),
             ]),
             "openai-responses" => sse_named([json!({ "type": "response.completed", "response": { "usage": raw } })]),
             other => panic!("no stream for {other}"),

@@ -45,7 +45,7 @@ async fn check(path: &Path) {
         let expect = &case["expect"];
         let wanted: Vec<&Value> = expect["one_of"].as_array().map_or_else(|| vec![expect], |all| all.iter().collect());
         let failures: Vec<String> =
-            wanted.into_iter().map(|expect| mismatch(expect, &events, error.as_ref())).collect();
+            wanted.into_iter().map(|expect| mismatch(expect, &request, &events, error.as_ref())).collect();
         assert!(failures.iter().any(String::is_empty), "{what}, fed {feed}: {failures:?}\n{events:#?}\n{error:?}");
     }
 }
@@ -104,7 +104,7 @@ fn bodies(path: &Path, case: &Value) -> Vec<(String, ScriptedBody)> {
 }
 
 /// What is not as expected; empty when all is well.
-fn mismatch(expect: &Value, events: &[LLMEvent], error: Option<&AIError>) -> String {
+fn mismatch(expect: &Value, request: &LLMRequest, events: &[LLMEvent], error: Option<&AIError>) -> String {
     let mut wrong = Vec::new();
     let mut differ = |name: &str, found: Value, wanted: &Value| {
         if !wanted.is_null() && found != *wanted {
@@ -154,9 +154,9 @@ fn mismatch(expect: &Value, events: &[LLMEvent], error: Option<&AIError>) -> Str
     }
     let terminals = events.iter().filter(|event| event.is_terminal()).count();
     if let Some(answer) = LLMResponse::complete(&state).filter(|_| !expect["replay"].is_null()) {
-        let sent =
-            crate::support::replay(&ask(model("anthropic-messages", "m-test", Compatibility::default())), answer);
-        differ("replay", sent[0]["content"].clone(), &expect["replay"]);
+        let sent = crate::support::replay(request, answer);
+        let content = sent[0].get("content").or(sent[0].get("parts")).cloned().unwrap_or_default();
+        differ("replay", content, &expect["replay"]);
     }
     let wanted = &expect["error"];
     differ("number of terminal events", json!(terminals), &json!(usize::from(wanted.is_null())));
