@@ -2,7 +2,10 @@
 
 pub mod anthropic_messages;
 pub mod gemini;
+pub mod mistral_chat;
 pub mod open_responses;
+pub mod open_responses_channel;
+mod open_responses_continuation;
 pub mod openai_chat;
 pub mod openai_compatible_chat;
 pub mod openai_responses;

@@ -15,6 +15,7 @@ pub mod google;
 pub mod groq;
 pub mod llama_cpp;
 pub mod lmstudio;
+pub mod mistral;
 pub mod ollama;
 pub mod openai;
 pub mod openai_compatible;

@@ -22,8 +22,9 @@ use crate::route::auth::Auth;
 use crate::route::endpoint::{Endpoint, EndpointPatch};
 use crate::route::framing::Framing;
 use crate::route::headers::Headers;
-use crate::route::protocol::{ErasedProtocol, Protocol, erase};
-use crate::schema::errors::ConfigurationError;
+use crate::route::protocol::{ErasedProtocol, FrameParser, Protocol, erase};
+use crate::route::transport::websocket_channel::ChannelOptions;
+use crate::schema::errors::{AIError, ConfigurationError};
 use crate::schema::ids::{ModelId, ProtocolId, ProviderId, RouteId};
 use crate::schema::model::{Compatibility, Defaults, LanguageModel};
 use crate::schema::options::HttpOptions;
@@ -47,6 +48,7 @@ struct RouteFields {
     framing: Framing,
     headers: Option<HeadersFn>,
     defaults: Defaults,
+    channel: Option<ChannelOptions>,
 }
 
 /// What [`Route::make`] composes.
@@ -123,7 +125,15 @@ impl Route {
             framing: parts.framing,
             headers: parts.headers,
             defaults: parts.defaults,
+            channel: None,
         }))
+    }
+
+    /// The same route, able to use WebSockets where a call brings an executor for them.
+    pub fn with_channel(&self, channel: ChannelOptions) -> Self {
+        let mut fields = (*self.0).clone();
+        fields.channel = Some(channel);
+        Self(Arc::new(fields))
     }
 
     /// A copy with some pieces changed; this route stays as it is.
@@ -210,9 +220,27 @@ impl Route {
         self.0.framing
     }
 
+    /// How it uses WebSockets, if it can.
+    pub fn channel(&self) -> Option<&ChannelOptions> {
+        self.0.channel.as_ref()
+    }
+
     /// Defaults of every call.
     pub fn defaults(&self) -> &Defaults {
         &self.0.defaults
+    }
+
+    /// A parser for the response to a request, without the network.
+    pub fn parser(&self, request: &LLMRequest) -> Box<dyn FrameParser> {
+        self.shared_protocol().parser(request)
+    }
+
+    /// The body of a request as JSON text, without schemas, marks and overlays.
+    ///
+    /// # Errors
+    /// `InvalidRequest` for what the protocol cannot carry.
+    pub fn encode(&self, request: &LLMRequest) -> Result<Vec<u8>, AIError> {
+        self.0.protocol.encode(request)
     }
 
     pub(crate) fn protocol(&self) -> &dyn ErasedProtocol {

@@ -2,15 +2,20 @@
 //!
 //! - [`scripted::ScriptedExecutor`] answers with bodies written in the test.
 //! - [`replay::ReplayExecutor`] answers from a cassette: a request must equal a recorded one.
+//! - [`sockets::ScriptedConnector`] is a WebSocket server written in the test.
+//! - [`recorded::RecordedTests`] replays cassettes by the name of the test, or records them.
 //! - [`record::RecordExecutor`] writes a cassette; secrets are redacted, and a body that still looks
 //!   as if it held one refuses the write.
 
 pub mod cassette;
+pub mod fuzz;
 pub mod matching;
 pub mod record;
+pub mod recorded;
 pub mod redact;
 pub mod replay;
 pub mod scripted;
+pub mod sockets;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,6 +40,11 @@ impl TestHost {
             env: env.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
             now: DateTime::UNIX_EPOCH,
         }
+    }
+
+    /// The same at the present time.
+    pub fn at_present(self) -> Self {
+        self.at(crate::route::host::ProcessHost.now())
     }
 
     /// The same at another time.

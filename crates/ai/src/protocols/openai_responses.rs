@@ -6,6 +6,7 @@ mod hosted;
 use serde_json::{Value, json};
 
 use super::open_responses::{Dialect, Hosted, OpenResponses};
+use super::open_responses_channel;
 use crate::route::auth::Auth;
 use crate::route::endpoint::Endpoint;
 use crate::route::framing::Framing;
@@ -67,7 +68,7 @@ pub fn route() -> Route {
     options.insert("store".to_owned(), json!(false));
     options.insert("include".to_owned(), json!(["reasoning.encrypted_content"]));
     let defaults = Defaults { provider_options: Some(options), ..Defaults::default() };
-    Route::make(RouteParts { defaults, ..bare() })
+    Route::make(RouteParts { defaults, ..bare() }).with_channel(open_responses_channel::openai())
 }
 
 /// The same route without default options.

@@ -54,6 +54,18 @@ impl serde_json::ser::Formatter for WholeNumbers {
     }
 }
 
+/// Whether two JSON values are equal: key order does not count, `1` and `1.0` are the same number.
+pub fn same_json(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_json(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same_json(a, b)))
+        }
+        (a, b) => a == b,
+    }
+}
+
 /// Decodes a frame into an event that may borrow from it.
 ///
 /// # Errors

@@ -15,11 +15,13 @@ use url::Url;
 
 use super::auth::AuthInput;
 use super::executor::{BodyStream, HttpExecutor, HttpMiddleware, HttpRequest, HttpResponse, ReqwestExecutor};
-use super::framing::{Frame, FrameDecoder};
+use super::framing::{Frame, FrameDecoder, Framing};
 use super::headers::Headers;
 use super::host::{Host, ProcessHost};
 use super::protocol::{Flow, FrameParser};
-use super::transport::http::{Timers, next_chunk, open};
+use super::transport::http::{Silence, Timers, open};
+use super::transport::websocket::{SocketRequest, socket_url};
+use super::transport::websocket_channel::{ChannelOptions, Exchange, Execution, WebSocketChannelExecutor};
 use crate::cache_policy;
 use crate::protocols::utils::tool_schema;
 use crate::schema::errors::{AIError, AIErrorKind, HttpContext};
@@ -47,12 +49,19 @@ pub struct LlmClient {
 pub struct StreamOptions {
     /// Wraps the HTTP exchange.
     pub http: Option<Arc<dyn HttpMiddleware>>,
+    /// Runs the call over a WebSocket where the route can.
+    pub web_socket: Option<Arc<dyn WebSocketChannelExecutor>>,
 }
 
 impl StreamOptions {
     /// Options with a middleware.
     pub fn with_http(middleware: Arc<dyn HttpMiddleware>) -> Self {
-        Self { http: Some(middleware) }
+        Self { http: Some(middleware), ..Self::default() }
+    }
+
+    /// Options with an executor of sockets.
+    pub fn with_web_socket(executor: Arc<dyn WebSocketChannelExecutor>) -> Self {
+        Self { web_socket: Some(executor), ..Self::default() }
     }
 }
 
@@ -173,31 +182,70 @@ impl LlmClient {
             .await?;
         headers.set("content-type", "application/json");
         let timers = Timers::new(&url, request.http.as_ref());
-        let exchange = HttpRequest { method: "POST".to_owned(), url, headers, body };
-        let http = Arc::clone(&self.http);
-        let send = move |exchange: HttpRequest| match options.http {
+        let call = HttpCall {
+            exchange: HttpRequest { method: "POST".to_owned(), url, headers, body },
+            framing: request.model.route.framing(),
+            timers,
+            http: self.http,
+            middleware: options.http,
+            host: self.host,
+        };
+        let execution = match (request.model.route.channel(), options.web_socket) {
+            (Some(channel), Some(executor)) => over_socket(channel, &*executor, &request, call).await?,
+            (_, _) => call.run().await?,
+        };
+        Ok(Running::new(execution, &request))
+    }
+}
+
+/// One request over HTTP.
+struct HttpCall {
+    exchange: HttpRequest,
+    framing: Framing,
+    timers: Timers,
+    http: Arc<dyn HttpExecutor>,
+    middleware: Option<Arc<dyn HttpMiddleware>>,
+    host: Arc<dyn Host>,
+}
+
+impl HttpCall {
+    async fn run(self) -> Result<Execution, AIError> {
+        let Self { exchange, framing, timers, http, middleware, host } = self;
+        let send = move |exchange: HttpRequest| match middleware {
             None => http.execute(exchange),
             Some(middleware) => middleware.handle(exchange, Box::new(move |exchange| http.execute(exchange))),
         };
-        let (response, context) = open(exchange, timers, &*self.host, send).await?;
-        let protocol = request.model.route.shared_protocol();
-        let content_type = response.headers.get("content-type").unwrap_or_default().to_ascii_lowercase();
-        Ok(Running {
-            body: response.body,
-            decoder: request.model.route.framing().decoder(),
-            parser: protocol.parser(&request),
-            context,
-            timers,
-            has_bytes: false,
-            head: Some(Vec::new()),
-            content_type,
-            finish_required: request.model.compatibility.is_finish_required(),
-            frames: VecDeque::new(),
-            events: Vec::new().into_iter(),
-            is_body_done: false,
-            error: None,
-        })
+        let (response, context) = open(exchange, timers, &*host, send).await?;
+        Ok(Execution { body: response.body, framing, http: Some(context), timers, complete: None })
     }
+}
+
+/// Hands a call to an executor of sockets, with the way over HTTP in its pocket.
+async fn over_socket(
+    channel: &ChannelOptions,
+    executor: &dyn WebSocketChannelExecutor,
+    request: &LLMRequest,
+    call: HttpCall,
+) -> Result<Execution, AIError> {
+    if channel.enabled.is_some_and(|is_enabled| !is_enabled(&call.exchange.url)) {
+        executor.unavailable();
+        return call.run().await;
+    }
+    let driver = (channel.driver)(channel.name, &call.exchange.body)?;
+    let (mut url, mut headers) = (socket_url(&call.exchange.url)?, call.exchange.headers.clone());
+    headers.remove("content-length");
+    if let Some(prepare) = channel.prepare {
+        prepare(&mut url, &mut headers);
+    }
+    let exchange = Exchange {
+        id: request.id.clone().unwrap_or_else(|| "request".to_owned()),
+        connect: SocketRequest { url, headers },
+        rotate_after: channel.rotate_after,
+        timers: call.timers,
+        fallback: Box::new(move || Box::pin(call.run())),
+        driver,
+    };
+    executor.execute(exchange).await
 }
 
 impl fmt::Debug for LlmClient {
@@ -282,17 +330,21 @@ struct Running {
     body: BodyStream,
     decoder: FrameDecoder,
     parser: Box<dyn FrameParser>,
-    context: HttpContext,
+    context: Option<HttpContext>,
     timers: Timers,
+    silence: Silence,
     has_bytes: bool,
     /// The body as received, until its first frame: an answer that is no stream has none.
     head: Option<Vec<u8>>,
     content_type: String,
     finish_required: bool,
     frames: VecDeque<Frame>,
-    events: std::vec::IntoIter<LLMEvent>,
+    /// Events that were not handed out yet, the next one last: the list is used again for each piece.
+    events: Vec<LLMEvent>,
     is_body_done: bool,
     error: Option<AIError>,
+    /// Says that everything was read and understood.
+    complete: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl Driver {
@@ -313,21 +365,45 @@ impl Driver {
 }
 
 impl Running {
+    fn new(execution: Execution, request: &LLMRequest) -> Self {
+        let header = execution.http.as_ref().and_then(|http| http.headers.get("content-type"));
+        Self {
+            body: execution.body,
+            decoder: execution.framing.decoder(),
+            parser: request.model.route.parser(request),
+            content_type: header.map(|kind| kind.to_ascii_lowercase()).unwrap_or_default(),
+            context: execution.http,
+            timers: execution.timers,
+            silence: Silence::default(),
+            has_bytes: false,
+            head: Some(Vec::new()),
+            finish_required: request.model.compatibility.is_finish_required(),
+            frames: VecDeque::new(),
+            events: Vec::new(),
+            is_body_done: false,
+            error: None,
+            complete: execution.complete,
+        }
+    }
+
     async fn next(&mut self) -> Option<Result<LLMEvent, AIError>> {
         loop {
-            if let Some(event) = self.events.next() {
+            if let Some(event) = self.events.pop() {
                 return Some(Ok(event));
             }
             if let Some(error) = self.error.take() {
                 self.stop();
-                return Some(Err(error.with_http(Some(&self.context))));
+                return Some(Err(error.with_http(self.context.as_ref())));
             }
             if self.is_body_done {
+                if let Some(complete) = self.complete.take() {
+                    complete();
+                }
                 return None;
             }
             let limit = if self.has_bytes { self.timers.chunk } else { self.timers.first };
-            let mut out = Vec::new();
-            let done = match next_chunk(&mut self.body, limit, &self.context).await {
+            let mut out = std::mem::take(&mut self.events);
+            let done = match self.silence.next_chunk(&mut self.body, limit, self.context.as_ref()).await {
                 Some(Ok(chunk)) => {
                     self.has_bytes |= !chunk.is_empty();
                     self.take_chunk(&chunk, &mut out)
@@ -341,7 +417,8 @@ impl Running {
             if self.is_body_done {
                 self.drain().await;
             }
-            self.events = out.into_iter();
+            out.reverse();
+            self.events = out;
         }
     }
 

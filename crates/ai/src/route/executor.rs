@@ -109,10 +109,7 @@ impl ReqwestExecutor {
     /// # Errors
     /// `Transport` when TLS cannot be set up.
     pub fn new() -> Result<Self, AIError> {
-        if rustls::crypto::CryptoProvider::get_default().is_none() {
-            // Losing the race to another installer is fine: one is there.
-            drop(rustls::crypto::ring::default_provider().install_default());
-        }
+        install_crypto();
         let client = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
@@ -130,6 +127,14 @@ impl ReqwestExecutor {
     /// Uses a client that was built elsewhere.
     pub const fn with_client(client: reqwest::Client) -> Self {
         Self { client }
+    }
+}
+
+/// Installs the `ring` provider of rustls for the process unless one is installed.
+pub(crate) fn install_crypto() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Losing the race to another installer is fine: one is there.
+        drop(rustls::crypto::ring::default_provider().install_default());
     }
 }
 

@@ -48,6 +48,8 @@ pub enum Framing {
     Lines,
     /// The whole body is one frame.
     Document,
+    /// Each piece of the body is one frame: a message of a WebSocket.
+    Message,
 }
 
 impl Framing {
@@ -61,7 +63,7 @@ impl Framing {
         match self {
             Self::Sse | Self::SseWithDone | Self::SseEvents(_) => "text/event-stream",
             Self::Lines => "application/x-ndjson",
-            Self::Document => "application/json",
+            Self::Document | Self::Message => "application/json",
         }
     }
 }
@@ -86,6 +88,11 @@ impl FrameDecoder {
                 let framing = self.framing;
                 self.sse.push(chunk, &mut |frame| keep(framing, frame, out))
             }
+            Framing::Message => {
+                limit(chunk.len())?;
+                out.push_back(Frame::data(chunk.clone()));
+                Ok(())
+            }
             Framing::Lines => self.lines(chunk, out),
             Framing::Document => {
                 limit(self.buffer.len() + chunk.len())?;
@@ -105,7 +112,7 @@ impl FrameDecoder {
                 let framing = self.framing;
                 self.sse.finish(&mut |frame| keep(framing, frame, out))
             }
-            Framing::Lines | Framing::Document => {
+            Framing::Lines | Framing::Document | Framing::Message => {
                 let rest = std::mem::take(&mut self.buffer);
                 if !rest.trim_ascii().is_empty() {
                     let is_cut = self.framing == Framing::Lines;
@@ -134,7 +141,7 @@ impl FrameDecoder {
 fn keep(framing: Framing, frame: Frame, out: &mut VecDeque<Frame>) {
     let wanted = match framing {
         Framing::Sse => &*frame.data != b"[DONE]",
-        Framing::SseWithDone | Framing::Lines | Framing::Document => true,
+        Framing::SseWithDone | Framing::Lines | Framing::Document | Framing::Message => true,
         Framing::SseEvents(names) => {
             let name: &[u8] = if frame.name.is_empty() { b"message" } else { &frame.name };
             names.iter().any(|known| known.as_bytes() == name)

@@ -185,6 +185,22 @@ pub enum CassetteError {
         /// Of how many.
         total: usize,
     },
+    /// Frames of a socket were left over.
+    #[error("{unused} of {total} recorded frames of interaction {interaction} were not used")]
+    UnusedFrames {
+        /// Which interaction.
+        interaction: usize,
+        /// How many.
+        unused: usize,
+        /// Of how many.
+        total: usize,
+    },
+    /// Two tests have one name.
+    #[error("two recorded tests have the cassette {name:?}; give one of them another name")]
+    Duplicate {
+        /// The cassette.
+        name: String,
+    },
 }
 
 impl Cassette {

@@ -11,17 +11,7 @@ const MAX_LINES: usize = 8;
 /// The most letters of a value in a difference.
 const MAX_VALUE: usize = 160;
 
-/// Whether two JSON values are equal: key order does not count, `1` and `1.0` are the same number.
-pub fn same_json(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_json(a, b)),
-        (Value::Object(a), Value::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same_json(a, b)))
-        }
-        (a, b) => a == b,
-    }
-}
+pub use crate::protocols::shared::same_json;
 
 /// Whether two bodies are equal: as JSON when both are, else byte for byte.
 pub fn same_body(a: &str, b: &str) -> bool {

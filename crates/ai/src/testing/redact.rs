@@ -4,9 +4,10 @@ use indexmap::IndexMap;
 use serde_json::Value;
 use url::Url;
 
-use super::cassette::{Cassette, CassetteError, Interaction, RecordedRequest};
+use super::cassette::{Cassette, CassetteError, Interaction, RecordedOpen, RecordedRequest};
 use crate::route::executor::HttpRequest;
 use crate::route::headers::Headers;
+use crate::route::transport::websocket::SocketRequest;
 
 /// What stands for a secret.
 pub const REDACTED: &str = "[REDACTED]";
@@ -72,6 +73,11 @@ impl Redaction {
             headers: self.headers(&request.headers),
             body: redact_body(&body),
         }
+    }
+
+    /// The handshake of a socket as it is recorded and matched.
+    pub fn open(&self, request: &SocketRequest) -> RecordedOpen {
+        RecordedOpen { url: self.url(&request.url), headers: self.headers(&request.headers) }
     }
 
     fn headers(&self, headers: &Headers) -> IndexMap<String, String> {

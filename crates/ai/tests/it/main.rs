@@ -11,9 +11,15 @@ mod executor;
 #[cfg(test)]
 mod framing;
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod histories;
 #[cfg(test)]
+mod recorded;
+#[cfg(test)]
 mod recorder;
+#[cfg(test)]
+mod recorder_modes;
 #[cfg(test)]
 mod requests;
 #[cfg(test)]
@@ -22,3 +28,5 @@ mod streams;
 mod support;
 #[cfg(test)]
 mod tools;
+#[cfg(test)]
+mod websocket;

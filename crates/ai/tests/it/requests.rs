@@ -27,6 +27,11 @@ fn gemini() {
 }
 
 #[test]
+fn mistral_chat() {
+    check_all("mistral-chat");
+}
+
+#[test]
 fn open_responses() {
     check_all("open-responses");
 }

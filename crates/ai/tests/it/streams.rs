@@ -27,6 +27,11 @@ fn gemini() {
 }
 
 #[test]
+fn mistral_chat() {
+    check_all("mistral-chat");
+}
+
+#[test]
 fn openai_chat() {
     check_all("openai-chat");
 }
@@ -101,7 +106,7 @@ fn damaged() {
         seed ^= seed << 17;
         usize::try_from(seed >> 16).unwrap()
     };
-    for protocol in ["anthropic-messages", "gemini", "openai-chat", "openai-responses"] {
+    for protocol in ["anthropic-messages", "gemini", "mistral-chat", "openai-chat", "openai-responses"] {
         let request = ask(model(protocol, "m", Compatibility::default()));
         for path in files(&fixtures("streams").join(protocol), "txt") {
             let text = fs::read_to_string(&path).unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use abide_ai::protocols::{anthropic_messages, gemini, open_responses, openai_chat, openai_responses};
+use abide_ai::protocols::{anthropic_messages, gemini, mistral_chat, open_responses, openai_chat, openai_responses};
 use abide_ai::route::auth::Auth;
 use abide_ai::route::endpoint::EndpointPatch;
 use abide_ai::route::{ModelSelection, Route, RoutePatch};
@@ -45,6 +45,7 @@ pub(crate) fn route(protocol: &str) -> Route {
     let route = match protocol {
         "anthropic-messages" => anthropic_messages::route(),
         "gemini" => gemini::route(),
+        "mistral-chat" => mistral_chat::route(),
         "openai-chat" => openai_chat::route(),
         "openai-responses" => openai_responses::plain_route(),
         "open-responses" => open_responses::route().with(RoutePatch {

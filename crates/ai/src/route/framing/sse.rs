@@ -1,5 +1,7 @@
 //! Server-sent events, byte by byte if need be.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use memchr::{memchr, memchr2};
 
@@ -53,13 +55,14 @@ impl SseDecoder {
                 return Ok(());
             };
             let end = start + length;
-            let line = if self.line.is_empty() {
-                chunk.slice(start..end)
+            if self.line.is_empty() {
+                self.take_line(chunk, start..end, emit)?;
             } else {
                 let mut line = std::mem::take(&mut self.line);
                 line.extend_from_slice(rest.get(..length).unwrap_or_default());
-                Bytes::from(line)
-            };
+                let line = Bytes::from(line);
+                self.take_line(&line, 0..line.len(), emit)?;
+            }
             start = end + 1;
             if bytes.get(end) == Some(&b'\r') {
                 match bytes.get(start) {
@@ -68,7 +71,6 @@ impl SseDecoder {
                     None => self.is_after_cr = true,
                 }
             }
-            self.take_line(line, emit)?;
         }
         Ok(())
     }
@@ -76,38 +78,40 @@ impl SseDecoder {
     pub(super) fn finish(&mut self, emit: &mut dyn FnMut(Frame)) -> Result<(), AIError> {
         let line = std::mem::take(&mut self.line);
         if !line.is_empty() {
-            self.take_line(Bytes::from(line), emit)?;
+            let line = Bytes::from(line);
+            self.take_line(&line, 0..line.len(), emit)?;
         }
         self.event.dispatch(true, emit);
         Ok(())
     }
 
-    fn take_line(&mut self, mut line: Bytes, emit: &mut dyn FnMut(Frame)) -> Result<(), AIError> {
+    /// Takes the line in a range of a buffer; only what is kept is cut out of it.
+    fn take_line(&mut self, buffer: &Bytes, range: Range<usize>, emit: &mut dyn FnMut(Frame)) -> Result<(), AIError> {
+        let Range { start: mut from, end: to } = range;
+        let mut line = buffer.get(from..to).unwrap_or_default();
         if self.is_at_start {
             self.is_at_start = false;
-            if line.starts_with(BOM) {
-                line = line.slice(BOM.len()..);
+            if let Some(rest) = line.strip_prefix(BOM) {
+                from += BOM.len();
+                line = rest;
             }
         }
         if line.is_empty() {
             self.event.dispatch(false, emit);
             return Ok(());
         }
-        let (field, value) = match memchr(b':', &line) {
+        let (field, value) = match memchr(b':', line) {
             Some(0) => return Ok(()),
             Some(colon) => {
-                let mut from = colon + 1;
-                if line.get(from) == Some(&b' ') {
-                    from += 1;
-                }
-                (line.slice(..colon), line.slice(from..))
+                let space = usize::from(line.get(colon + 1) == Some(&b' '));
+                (line.get(..colon).unwrap_or_default(), from + colon + 1 + space..to)
             }
-            None => (line, Bytes::new()),
+            None => (line, to..to),
         };
-        match &*field {
-            b"data" => self.event.add(value),
+        match field {
+            b"data" => self.event.add(buffer.slice(value)),
             b"event" => {
-                self.event.name = value;
+                self.event.name = buffer.slice(value);
                 Ok(())
             }
             // `id` and `retry` mean a reconnect that never happens; the rest is unknown.

@@ -1,11 +1,13 @@
 //! HTTP with JSON body: timers around an executor, and the classified failure of a bad status.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
-use tokio::time::timeout;
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use url::Url;
 
 use crate::provider_error::{HttpFailure, classify_http_failure};
@@ -167,33 +169,54 @@ async fn read_limited(mut body: BodyStream) -> Result<Bytes, AIError> {
     Ok(bytes.freeze())
 }
 
-/// Reads the next piece of a body under a timer.
-///
-/// # Errors
-/// `Transport` with operation `read`.
-///
-/// # Cancel safety
-/// Cancel safe.
-pub async fn next_chunk(
-    body: &mut BodyStream,
-    limit: Option<Duration>,
-    context: &HttpContext,
-) -> Option<Result<Bytes, AIError>> {
-    let chunk = match limit {
-        None => body.next().await,
-        Some(limit) => {
-            if let Ok(chunk) = timeout(limit, body.next()).await {
-                chunk
-            } else {
-                let details = TransportDetails {
-                    code: Some("Timeout".to_owned()),
-                    url: Some(context.url.clone()),
-                    ..TransportDetails::http(TransportOperation::Read)
-                };
-                let message = format!("The provider sent nothing for {limit:?}");
-                Some(Err(AIError::transport(details, message)))
+/// The timer of a body: one entry in the queue of the clock for the whole body, however many pieces come.
+#[derive(Debug, Default)]
+pub struct Silence {
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl Silence {
+    /// Reads the next piece of a body, unless it takes longer than the limit.
+    ///
+    /// # Errors
+    /// `Transport` with operation `read`.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn next_chunk(
+        &mut self,
+        body: &mut BodyStream,
+        limit: Option<Duration>,
+        context: Option<&HttpContext>,
+    ) -> Option<Result<Bytes, AIError>> {
+        let Some(limit) = limit else {
+            return body.next().await.map(|chunk| chunk.map_err(|error| error.with_http(context)));
+        };
+        let mut deadline = None;
+        let chunk = poll_fn(|cx| {
+            if let Poll::Ready(chunk) = body.poll_next_unpin(cx) {
+                return Poll::Ready(chunk);
             }
-        }
-    };
-    chunk.map(|chunk| chunk.map_err(|error| error.with_http(Some(context))))
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + limit);
+            let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+            if deadline < sleep.deadline() {
+                sleep.as_mut().reset(deadline);
+            }
+            // A sleep that was set for an earlier piece ends early and is set anew.
+            while sleep.as_mut().poll(cx).is_ready() {
+                if deadline <= sleep.deadline() {
+                    let details = TransportDetails {
+                        code: Some("Timeout".to_owned()),
+                        url: context.map(|context| context.url.clone()),
+                        ..TransportDetails::http(TransportOperation::Read)
+                    };
+                    let message = format!("The provider sent nothing for {limit:?}");
+                    return Poll::Ready(Some(Err(AIError::transport(details, message))));
+                }
+                sleep.as_mut().reset(deadline);
+            }
+            Poll::Pending
+        });
+        chunk.await.map(|chunk| chunk.map_err(|error| error.with_http(context)))
+    }
 }
