@@ -162,7 +162,7 @@ fn best(mut run: impl FnMut() -> usize) -> Duration {
     times.into_iter().min().unwrap_or_default()
 }
 
-#[expect(clippy::print_stdout, reason = "the report of this program")]
+#[expect(clippy::print_stdout, clippy::cast_precision_loss, reason = "the report of this program")]
 fn main() {
     let cases = [
         Case::new("openai-chat", openai_chat::route(), chat()),

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use abide_ai::testing::fuzz::{TARGETS, Target, inputs, run, target};
 
+#[expect(clippy::print_stderr, reason = "the report of this program")]
 fn main() -> ExitCode {
     match fuzz() {
         Ok(true) => ExitCode::SUCCESS,
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
     }
 }
 
+#[expect(clippy::print_stdout, reason = "the report of this program")]
 fn fuzz() -> Result<bool, String> {
     let (mut targets, mut minutes, mut seed, mut more) = (TARGETS.to_vec(), 1.0_f64, 1_u64, Vec::new());
     let mut words = std::env::args().skip(1);
@@ -42,7 +44,7 @@ fn fuzz() -> Result<bool, String> {
                 seed = text.parse().map_err(|_| bad(&text))?;
             }
             file if !file.starts_with('-') => {
-                more.push(std::fs::read(file).map_err(|error| format!("{file}: {error}"))?)
+                more.push(std::fs::read(file).map_err(|error| format!("{file}: {error}"))?);
             }
             other => return Err(format!("unknown option {other}; there are --target, --minutes and --seed")),
         }

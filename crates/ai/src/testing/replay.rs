@@ -102,7 +102,7 @@ impl ReplayExecutor {
                 *used = true;
                 let tape = Arc::default();
                 self.0.sockets.lock().unwrap_or_else(PoisonError::into_inner).push((index, Arc::clone(&tape)));
-                return Ok(replayed(Arc::new(events.clone()), tape));
+                return Ok(replayed(events.clone().into(), tape));
             }
         }
         let difference = format!("no unused socket of {} was opened like {}", self.0.name, open.url);

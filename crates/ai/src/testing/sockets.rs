@@ -146,7 +146,7 @@ impl Tape {
 
 /// A socket that follows a recording: the server's frames come up to the next frame of the client, which
 /// must be the recorded one.
-pub(super) fn replayed(frames: Arc<Vec<RecordedFrame>>, tape: Arc<Mutex<Tape>>) -> Socket {
+pub(super) fn replayed(frames: Arc<[RecordedFrame]>, tape: Arc<Mutex<Tape>>) -> Socket {
     let (sent, received) = mpsc::unbounded_channel::<()>();
     let state = (Arc::clone(&frames), Arc::clone(&tape), received);
     let messages = stream::unfold(state, |(frames, tape, mut received)| async move {

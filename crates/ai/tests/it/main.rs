@@ -15,6 +15,8 @@ mod fuzz;
 #[cfg(test)]
 mod histories;
 #[cfg(test)]
+mod mistral;
+#[cfg(test)]
 mod recorded;
 #[cfg(test)]
 mod recorder;

@@ -444,7 +444,7 @@ async fn violations() {
         ),
     ];
     for (what, events) in cases {
-        let world = World::of([script(&[events.clone()])]);
+        let world = World::of([script(std::slice::from_ref(&events))]);
         let failure = world.ask(&request("https://a.test/v1")).await.unwrap_err();
         assert!(matches!(failure.kind(), AIErrorKind::InvalidProviderOutput { .. }), "{failure:?}");
         assert_eq!(failure.message(), format!("OpenAI Responses: {what}"));
@@ -482,9 +482,10 @@ async fn a_queue_that_nobody_reads_overflows() {
     events.push(json!({ "type": "response.completed", "response": { "id": "resp_1" } }));
     let asked = request("https://a.test/v1");
     // A reader that keeps up, however late it starts within the minute, gets everything.
-    let world = World::of([script(&[events.clone()])]);
+    let world = World::of([script(std::slice::from_ref(&events))]);
     assert!(world.ask(&asked).await.is_ok());
-    let pool = ChannelPool::new(Arc::new(ScriptedConnector::scripted([script(&[events])])), Default::default());
+    let pool =
+        ChannelPool::new(Arc::new(ScriptedConnector::scripted([script(&[events])])), ChannelPoolOptions::default());
     let slow = Arc::new(SlowReader(pool, Duration::from_secs(61)));
     let failure = world.client.generate(&asked, StreamOptions::with_web_socket(slow)).await.unwrap_err();
     assert_eq!(details(&failure).code.as_deref(), Some("queue-overflow"));
@@ -539,7 +540,7 @@ async fn http_where_no_socket_opens() {
 
 #[tokio::test(start_paused = true)]
 async fn a_fallback_keeps_its_context() {
-    let pool = ChannelPool::new(Arc::new(ScriptedConnector::dynamic(not_connected)), Default::default());
+    let pool = ChannelPool::new(Arc::new(ScriptedConnector::dynamic(not_connected)), ChannelPoolOptions::default());
     let asked = request("https://a.test/v1");
     let options = || StreamOptions::with_web_socket(Arc::new(pool.clone()));
     let refused = ScriptedExecutor::fixed(ScriptedResponse::json(429, &json!({ "error": { "message": "slow down" } })));

@@ -198,7 +198,7 @@ impl State {
         };
         let input = block.input.map(RawValue::get).filter(|input| is_filled_object(input));
         let tool = PendingTool {
-            id: id.into(),
+            id: self.tools.unique_id(id),
             name: name.to_owned(),
             input: input.unwrap_or_default().to_owned(),
             provider_executed,

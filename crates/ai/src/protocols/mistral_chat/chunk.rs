@@ -15,7 +15,6 @@ use crate::protocols::utils::borrowed::Str;
 
 /// One event of a stream. Texts are borrowed from the frame where they need no unescaping.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "made once a frame and never stored; a box would cost an allocation")]
 pub enum MistralEvent<'f> {
     /// `[DONE]`.
     Done,

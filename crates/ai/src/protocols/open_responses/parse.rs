@@ -86,11 +86,17 @@ impl State {
         match event {
             Event::TextDelta(place, text) => {
                 let id = self.resolve(&place, frame)?;
+                if self.reasoning.is_known(&id) {
+                    return Ok(());
+                }
                 self.text.delta(&id, &text, &self.metadata, &mut self.lifecycle, out);
                 Ok(())
             }
             Event::TextDone(place, text) => {
                 let id = self.resolve(&place, frame)?;
+                if self.reasoning.is_known(&id) {
+                    return Ok(());
+                }
                 self.text.done(&id, &text, &self.metadata, &mut self.lifecycle, out);
                 Ok(())
             }
@@ -201,13 +207,26 @@ impl State {
         match &*kind.kind {
             "message" => {
                 let message: WireMessage<'_> = self.read(item, frame)?;
-                let id = self.known_id(output_index, message.id.as_deref(), "message", frame)?;
+                let mut id = self.known_id(output_index, message.id.as_deref(), "message", frame)?;
+                if self.reasoning.is_known(&id) {
+                    // The place of one item, the content of another: its own id counts, if it has one.
+                    id = self.required_id(message.id.as_deref(), "message", frame)?;
+                }
+                if self.reasoning.is_known(&id) {
+                    return Ok(());
+                }
                 self.text.item_done(&id, message, &self.metadata, &mut self.lifecycle, out);
                 Ok(())
             }
             "reasoning" => {
                 let reasoning: WireReasoning<'_> = self.read(item, frame)?;
-                let id = self.known_id(output_index, reasoning.id.as_deref(), "reasoning", frame)?;
+                let mut id = self.known_id(output_index, reasoning.id.as_deref(), "reasoning", frame)?;
+                if self.text.is_known(&id) {
+                    id = self.required_id(reasoning.id.as_deref(), "reasoning", frame)?;
+                }
+                if self.text.is_known(&id) {
+                    return Ok(());
+                }
                 self.reasoning.item_done(&id, reasoning, &self.metadata, &mut self.lifecycle, out);
                 Ok(())
             }

@@ -1,6 +1,6 @@
 //! Accumulation of streamed tool arguments.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -44,12 +44,14 @@ pub struct ToolDelta<'a> {
 pub struct ToolStream<K> {
     route: RouteId,
     pending: BTreeMap<K, PendingTool>,
+    /// Ids that were given out.
+    ids: BTreeSet<ToolCallId>,
 }
 
 impl<K: Ord + Clone> ToolStream<K> {
     /// Nothing is pending.
     pub const fn new(route: RouteId) -> Self {
-        Self { route, pending: BTreeMap::new() }
+        Self { route, pending: BTreeMap::new(), ids: BTreeSet::new() }
     }
 
     /// Whether nothing is pending.
@@ -70,6 +72,18 @@ impl<K: Ord + Clone> ToolStream<K> {
     /// Pending calls in key order.
     pub fn iter(&self) -> impl Iterator<Item = (&K, &PendingTool)> {
         self.pending.iter()
+    }
+
+    /// The id of a new call: the given one, unless another call of the response has it. Results find
+    /// their calls by id, so two calls never share one.
+    pub fn unique_id(&mut self, id: &str) -> ToolCallId {
+        let mut unique = ToolCallId::from(id);
+        let mut n = 1_u64;
+        while !self.ids.insert(unique.clone()) {
+            n += 1;
+            unique = format!("{id}_{n}").into();
+        }
+        unique
     }
 
     /// Registers a call without events; emit [`input_start`] yourself.
@@ -95,7 +109,7 @@ impl<K: Ord + Clone> ToolStream<K> {
             let (Some(id), Some(name)) = (id, name) else {
                 return Err(AIError::invalid_output(missing));
             };
-            let tool = PendingTool { id: id.into(), name: name.to_owned(), ..PendingTool::default() };
+            let tool = PendingTool { id: self.unique_id(id), name: name.to_owned(), ..PendingTool::default() };
             out.push(input_start(&tool));
             self.pending.insert(key.clone(), tool);
         }

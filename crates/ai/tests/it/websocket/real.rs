@@ -7,7 +7,7 @@ use abide_ai::route::headers::Headers;
 use abide_ai::route::transport::websocket::{
     MAX_MESSAGE_BYTES, ReqwestConnector, SocketRequest, WebSocketConnector as _,
 };
-use abide_ai::route::transport::websocket_pool::ChannelPool;
+use abide_ai::route::transport::websocket_pool::{ChannelPool, ChannelPoolOptions};
 use abide_ai::schema::errors::{AuthenticationKind, Delivery, TransportPhase};
 use abide_ai::testing::scripted::{ScriptedExecutor, sse_named};
 use abide_ai::testing::test_client;
@@ -54,7 +54,7 @@ async fn received(socket: &mut WebSocketStream<TcpStream>) -> Value {
 
 fn options() -> StreamOptions {
     let connector = Arc::new(ReqwestConnector::new().unwrap());
-    StreamOptions::with_web_socket(Arc::new(ChannelPool::new(connector, Default::default())))
+    StreamOptions::with_web_socket(Arc::new(ChannelPool::new(connector, ChannelPoolOptions::default())))
 }
 
 #[tokio::test]

@@ -76,6 +76,11 @@ impl ReasoningItems {
         self.open.as_ref().is_some_and(|open| &*open.id == id)
     }
 
+    /// Whether this is, or was, a reasoning item.
+    pub(super) fn is_known(&self, id: &str) -> bool {
+        self.is_open(id) || self.over.contains(id)
+    }
+
     /// A reasoning item begins, and its first part with it.
     pub(super) fn added(
         &mut self,

@@ -46,6 +46,11 @@ impl TextItem {
 }
 
 impl TextItems {
+    /// Whether this is, or was, a message item.
+    pub(super) fn is_known(&self, id: &str) -> bool {
+        self.items.iter().any(|item| item.id == *id) || self.over.iter().any(|over| *over == *id)
+    }
+
     /// A message item begins: it ends any other one, and older ones are forgotten.
     pub(super) fn added(
         &mut self,
