@@ -19,7 +19,7 @@ fn targets() {
             corpus.push(input);
         }
         let is_protocol = fixtures("streams").join(target.name).is_dir();
-        let all = ["openai-chat", "anthropic-messages", "openai-responses", "mistral-chat"];
+        let all = ["openai-chat", "anthropic-messages", "openai-responses", "gemini", "mistral-chat"];
         for protocol in all.iter().filter(|protocol| !is_protocol || **protocol == target.name) {
             for path in files(&fixtures("streams").join(protocol), "txt") {
                 let text = std::fs::read_to_string(path).unwrap();

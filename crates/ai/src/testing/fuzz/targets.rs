@@ -8,7 +8,9 @@ use bytes::Bytes;
 
 use super::mutate::Random;
 use crate::protocols::shared::{json_text, parse_tool_input};
-use crate::protocols::{anthropic_messages, mistral_chat, open_responses_channel, openai_chat, openai_responses};
+use crate::protocols::{
+    anthropic_messages, gemini, mistral_chat, open_responses_channel, openai_chat, openai_responses,
+};
 use crate::route::framing::{Frame, Framing};
 use crate::route::protocol::Flow;
 use crate::route::transport::websocket_channel::Observation;
@@ -35,6 +37,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "openai-chat", run: |input| stream(&openai_chat::route(), input) },
     Target { name: "anthropic-messages", run: |input| stream(&anthropic_messages::route(), input) },
     Target { name: "openai-responses", run: |input| stream(&openai_responses::plain_route(), input) },
+    Target { name: "gemini", run: |input| stream(&gemini::route(), input) },
     Target { name: "mistral-chat", run: |input| stream(&mistral_chat::route(), input) },
 ];
 
