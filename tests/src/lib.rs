@@ -1,5 +1,7 @@
 //! Suites that cross crates.
 
+pub mod crash;
+pub mod http;
 pub mod provider;
 pub mod recordings;
 pub mod sandbox;

@@ -27,11 +27,21 @@ pub enum Reply {
         /// The arguments.
         input: Value,
     },
+    /// Calls of tools in one answer: id, name, arguments.
+    Calls(Vec<(String, String, Value)>),
     /// An HTTP failure.
     Status(u16, Value),
 }
 
 impl Reply {
+    fn calls(&self) -> Vec<(&str, &str, &Value)> {
+        match self {
+            Self::Call { id, name, input } => vec![(id, name, input)],
+            Self::Calls(calls) => calls.iter().map(|(id, name, input)| (id.as_str(), name.as_str(), input)).collect(),
+            Self::Text(_) | Self::Status(..) => Vec::new(),
+        }
+    }
+
     /// Makes a text of one delta.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(vec![text.into()])
@@ -243,6 +253,9 @@ fn check(body: &Value, is_messages: bool, state: &State) -> usize {
     let mut open: BTreeSet<String> = BTreeSet::new();
     let mut n_results = 0;
     let complain = |text: String| lock(&state.complaints).push(text);
+    for complaint in strict(body, is_messages) {
+        complain(complaint);
+    }
     for message in list(body, "messages") {
         let role = strings(message, "role");
         let (calls, results): (Vec<String>, Vec<String>) = if is_messages {
@@ -280,6 +293,72 @@ fn check(body: &Value, is_messages: bool, state: &State) -> usize {
     n_results
 }
 
+/// What the strictest provider of a protocol refuses, beside unpaired calls.
+fn strict(body: &Value, is_messages: bool) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let messages: Vec<&Value> = list(body, "messages").collect();
+    let roles: Vec<&str> = messages.iter().map(|message| strings(message, "role")).collect();
+    let conversation: Vec<&str> =
+        roles.iter().copied().filter(|role| !matches!(*role, "system" | "developer")).collect();
+    if conversation.is_empty() {
+        complaints.push("a request without messages".to_owned());
+    }
+    if conversation.last() == Some(&"assistant") {
+        complaints.push("the last message is the assistant's".to_owned());
+    }
+    if is_messages {
+        if conversation.first() != Some(&"user") {
+            complaints.push(format!("the first message is no user's: {conversation:?}"));
+        }
+        if roles.len() != conversation.len() {
+            complaints.push("a system message among the messages".to_owned());
+        }
+        let marks = body.to_string().matches("\"cache_control\"").count();
+        if marks > 4 {
+            complaints.push(format!("{marks} cache marks"));
+        }
+        if body.get("max_tokens").and_then(Value::as_u64).is_none_or(|limit| limit == 0) {
+            complaints.push("no max_tokens".to_owned());
+        }
+    }
+    for message in messages {
+        let content = message.get("content");
+        let has_calls = list(message, "tool_calls").next().is_some();
+        let empty = match content {
+            None | Some(Value::Null) => !has_calls,
+            Some(Value::String(text)) => text.trim().is_empty() && !has_calls && strings(message, "role") != "tool",
+            Some(Value::Array(parts)) => {
+                parts.is_empty()
+                    || parts
+                        .iter()
+                        .any(|part| strings(part, "type") == "text" && strings(part, "text").trim().is_empty())
+            }
+            Some(_) => true,
+        };
+        if empty {
+            complaints.push(format!("an empty message or text: {message}"));
+        }
+        let ids = list(message, "tool_calls").map(|call| strings(call, "id")).chain(
+            list(message, "content").filter(|part| strings(part, "type") == "tool_use").map(|part| strings(part, "id")),
+        );
+        for id in ids {
+            if id.is_empty()
+                || id.len() > 64
+                || !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+            {
+                complaints.push(format!("a call id that is refused: {id:?}"));
+            }
+        }
+        for call in list(message, "tool_calls") {
+            let arguments = call.get("function").map_or("", |function| strings(function, "arguments"));
+            if !serde_json::from_str::<Value>(arguments).is_ok_and(|value| value.is_object()) {
+                complaints.push(format!("arguments that are no object: {arguments:?}"));
+            }
+        }
+    }
+    complaints
+}
+
 fn chat_frames(reply: &Reply) -> Vec<String> {
     let frame = |value: Value| format!("data: {value}\n\n");
     let chunk = |delta: Value, finish: Option<&str>| {
@@ -294,10 +373,12 @@ fn chat_frames(reply: &Reply) -> Vec<String> {
             frames.extend(deltas.iter().map(|text| chunk(json!({ "content": text }), None)));
             frames.push(chunk(json!({}), Some("stop")));
         }
-        Reply::Call { id, name, input } => {
-            let function = json!({ "name": name, "arguments": input.to_string() });
-            let call = json!([{ "index": 0, "id": id, "type": "function", "function": function }]);
-            frames.push(chunk(json!({ "tool_calls": call }), None));
+        Reply::Call { .. } | Reply::Calls(_) => {
+            for (index, (id, name, input)) in reply.calls().into_iter().enumerate() {
+                let function = json!({ "name": name, "arguments": input.to_string() });
+                let call = json!([{ "index": index, "id": id, "type": "function", "function": function }]);
+                frames.push(chunk(json!({ "tool_calls": call }), None));
+            }
             frames.push(chunk(json!({}), Some("tool_calls")));
         }
         Reply::Status(..) => {}
@@ -317,6 +398,7 @@ fn messages_frames(reply: &Reply) -> Vec<String> {
         "message": { "id": "m", "type": "message", "role": "assistant", "content": [], "model": "model",
                      "usage": { "input_tokens": 1000, "output_tokens": 1 } },
     }))];
+    let mut last = 0;
     let stop = match reply {
         Reply::Text(deltas) => {
             frames.push(frame(
@@ -327,16 +409,22 @@ fn messages_frames(reply: &Reply) -> Vec<String> {
             }));
             "end_turn"
         }
-        Reply::Call { id, name, input } => {
-            let block = json!({ "type": "tool_use", "id": id, "name": name, "input": {} });
-            frames.push(frame(json!({ "type": "content_block_start", "index": 0, "content_block": block })));
-            let delta = json!({ "type": "input_json_delta", "partial_json": input.to_string() });
-            frames.push(frame(json!({ "type": "content_block_delta", "index": 0, "delta": delta })));
+        Reply::Call { .. } | Reply::Calls(_) => {
+            for (index, (id, name, input)) in reply.calls().into_iter().enumerate() {
+                if index > 0 {
+                    frames.push(frame(json!({ "type": "content_block_stop", "index": index - 1 })));
+                }
+                last = index;
+                let block = json!({ "type": "tool_use", "id": id, "name": name, "input": {} });
+                frames.push(frame(json!({ "type": "content_block_start", "index": index, "content_block": block })));
+                let delta = json!({ "type": "input_json_delta", "partial_json": input.to_string() });
+                frames.push(frame(json!({ "type": "content_block_delta", "index": index, "delta": delta })));
+            }
             "tool_use"
         }
         Reply::Status(..) => "end_turn",
     };
-    frames.push(frame(json!({ "type": "content_block_stop", "index": 0 })));
+    frames.push(frame(json!({ "type": "content_block_stop", "index": last })));
     frames.push(frame(
         json!({ "type": "message_delta", "delta": { "stop_reason": stop }, "usage": { "output_tokens": 100 } }),
     ));

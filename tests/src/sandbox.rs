@@ -106,14 +106,27 @@ impl Sandbox {
     /// # Panics
     /// When it does not start.
     pub async fn serve(&self) -> Server {
-        let mut child =
-            self.command(&["serve", "--port", "0"]).stdout(Stdio::piped()).spawn().expect("the server starts");
+        self.try_serve(&[]).await.expect("the server says where it listens")
+    }
+
+    /// Starts `abide serve` with environment variables; `None` when it ends before it listens.
+    ///
+    /// # Panics
+    /// When it cannot be started, or neither listens nor ends.
+    pub async fn try_serve(&self, environment: &[(&str, &str)]) -> Option<Server> {
+        let mut command = self.command(&["serve", "--port", "0"]);
+        command.envs(environment.iter().filter(|(_, value)| !value.is_empty()).copied());
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the server starts");
         let stdout = child.stdout.take().expect("the server's output is piped");
         let mut lines = BufReader::new(stdout).lines();
         let line = tokio::time::timeout(LIMIT, lines.next_line()).await.expect("the server starts in time");
-        let line = line.expect("the server's output is text").expect("the server says where it listens");
+        let Some(line) = line.expect("the server's output is text") else {
+            let ended = tokio::time::timeout(LIMIT, child.wait()).await.expect("the server ends in time");
+            ended.expect("the server is waited for");
+            return None;
+        };
         let url = line.split_whitespace().find(|word| word.starts_with("http://")).expect("it names its address");
-        Server { url: url.to_owned(), child }
+        Some(Server { url: url.to_owned(), child })
     }
 }
 
@@ -128,6 +141,14 @@ impl Server {
     /// Returns its process id, while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.child.id()
+    }
+
+    /// Says whether it has ended.
+    ///
+    /// # Panics
+    /// When it cannot be asked for.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("the server is asked for").is_some()
     }
 
     /// Kills it with SIGKILL and waits for its end.

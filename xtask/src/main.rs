@@ -17,6 +17,7 @@ const HELP: &str = "cargo xtask <command>
   record [--prefix P] [--provider P] [--tags T] [TEST]   records exchanges of real providers (needs their keys)
   conformance [ARGS] the published SDK against the built server (needs node and npm)
   sim [--seed N] [--count N]   the session engine in a simulated world
+  crash [--seed N] [--count N] [--point NAME]   kills the real binary at each fault point and at random moments
   fuzz [--target T] [--minutes N] [--seed N]   hostile input for the parsers of provider streams
   bench [GROUP ...]  the figures of docs/performance.md; the group parsers is the bench of abide-ai
   examples           builds and runs the example of each library crate
@@ -35,6 +36,9 @@ fn main() -> ExitCode {
         "record" => record(&rest),
         "conformance" => conformance::run(&rest),
         "sim" => sh::cargo(&["run", "--quiet", "--release", "--package", "abide-tests", "--bin", "sim", "--"], &rest),
+        // A debug build: the release build has no fault points.
+        "crash" => sh::cargo(&["build", "--package", "abide"], &[])
+            .and_then(|()| sh::cargo(&["run", "--quiet", "--package", "abide-tests", "--bin", "crash", "--"], &rest)),
         "bench" => bench(&rest),
         "fuzz" => sh::cargo(
             &["run", "--quiet", "--package", "abide-ai", "--features", "testing", "--example", "fuzz", "--"],
@@ -111,6 +115,7 @@ fn record(rest: &[String]) -> Result<(), String> {
 fn examples() -> Result<(), String> {
     for (package, example) in [
         ("abide-schema", "reduce"),
+        ("abide-ai", "guide"),
         ("abide-protocol", "routes"),
         ("abide-codemode", "catalogue"),
         ("abide-plugin", "tool"),

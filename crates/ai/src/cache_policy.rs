@@ -15,7 +15,7 @@ pub const MAX_CACHE_MARKS: usize = 4;
 
 /// Places automatic marks; returns the same request when the route has none.
 pub fn apply(request: &LLMRequest) -> LLMRequest {
-    let marks = match (request.model.route.protocol().cache_marks(request), &request.cache) {
+    let marks = match (request.model.route.cache_marks(request), &request.cache) {
         (CacheSupport::None, _) | (_, CachePolicy::None) => return request.clone(),
         (CacheSupport::Full | CacheSupport::SystemAndTail, CachePolicy::Marks(marks)) => *marks,
         (support @ (CacheSupport::Full | CacheSupport::SystemAndTail), CachePolicy::Auto) => CacheMarks {

@@ -243,7 +243,7 @@ pub fn classify_http_failure(failure: HttpFailure, now: DateTime<Utc>) -> AIErro
 
 fn body_message(body: &str) -> Option<String> {
     let json: Value = serde_json::from_str(body).ok()?;
-    ["/error/message", "/message", "/error", "/detail", "/0/error/message"]
+    ["/error/message", "/message", "/Message", "/error", "/detail", "/0/error/message"]
         .into_iter()
         .filter_map(|path| json.pointer(path).and_then(Value::as_str))
         .find(|message| !message.trim().is_empty())
@@ -259,8 +259,18 @@ pub fn retry_after_ms(headers: &IndexMap<String, String>, now: DateTime<Utc>) ->
     if let Some(seconds) = number(value) {
         return Some(whole_ms(seconds * 1000.0));
     }
-    let date = DateTime::parse_from_rfc2822(value).ok()?;
-    Some(u64::try_from((date.with_timezone(&Utc) - now).num_milliseconds()).unwrap_or(0))
+    Some(u64::try_from((http_date(value)? - now).num_milliseconds()).unwrap_or(0))
+}
+
+/// A date in one of the three forms of HTTP; two are old, and still sent.
+fn http_date(text: &str) -> Option<DateTime<Utc>> {
+    if let Ok(date) = DateTime::parse_from_rfc2822(text) {
+        return Some(date.with_timezone(&Utc));
+    }
+    ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"]
+        .iter()
+        .find_map(|form| chrono::NaiveDateTime::parse_from_str(text, form).ok())
+        .map(|date| date.and_utc())
 }
 
 fn number(text: &str) -> Option<f64> {

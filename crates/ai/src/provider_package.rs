@@ -1,38 +1,29 @@
 //! Providers by name: what a catalogue or a configuration file says becomes a model.
 //!
-//! A package is a path inside this crate (`openai/chat`, `anthropic/messages`, `openai-compatible`).
-//! Settings are one flat object: connection keys of the provider, the common keys, and the request
-//! options of the protocol side by side.
+//! A package is a path inside this crate: a provider, or a provider and one of its APIs (`openai/chat`,
+//! `anthropic/messages`, `openai-compatible`). Settings are one flat object: connection keys of the
+//! provider, the common keys, and the request options of the protocol side by side. What a path stands
+//! for is in the table of [`packages`].
+
+mod clouds;
+mod setup;
+mod table;
+
+pub use setup::Setup;
+pub use table::{PackageInfo, packages};
 
 use std::fmt;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::providers::openai::Api;
-use crate::providers::{self, Provider, ProviderOptions};
-use crate::route::ModelSelection;
-use crate::route::auth::Secret;
-use crate::route::auth_options::ProviderAuthOption;
-use crate::route::headers::Headers;
+use crate::providers;
+use crate::route::host::{Host, ProcessHost};
 use crate::schema::JsonObject;
 use crate::schema::errors::ConfigurationError;
 use crate::schema::ids::{ModelId, ProviderId};
-use crate::schema::model::{Compatibility, Defaults, LanguageModel};
-use crate::schema::options::{GenerationOptions, HttpOptions, Limits, Timeout};
-
-/// Keys of settings that are not request options; other layers read those this crate does not.
-const NOT_OPTIONS: [&str; 8] = [
-    "timeout",
-    "transport",
-    "modelDiscovery",
-    "outputTokenBudget",
-    "compaction",
-    "setCacheKey",
-    "includeUsage",
-    "name",
-];
+use crate::schema::model::{Compatibility, LanguageModel};
+use crate::schema::options::{GenerationOptions, Limits};
 
 /// A model as a catalogue or a configuration file describes it.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -79,48 +70,6 @@ impl fmt::Debug for ModelEntry {
     }
 }
 
-/// A known package.
-#[derive(Clone, Copy, Debug)]
-enum Package {
-    Anthropic,
-    AnthropicCompatible,
-    OpenAi(Api),
-    OpenAiCompatible,
-    OpenAiCompatibleResponses,
-    /// A named provider that needs nothing beyond the common options.
-    Named(fn(ProviderOptions) -> Provider),
-    /// An address of the Chat protocol without a file of its own.
-    At(&'static str),
-}
-
-fn package(path: &str) -> Option<Package> {
-    Some(match path {
-        "anthropic" | "anthropic/messages" => Package::Anthropic,
-        "anthropic-compatible" | "anthropic-compatible/messages" => Package::AnthropicCompatible,
-        "openai" | "openai/responses" => Package::OpenAi(Api::Responses),
-        "openai/chat" => Package::OpenAi(Api::Chat),
-        "openai-compatible/responses" | "openai-compatible-responses" => Package::OpenAiCompatibleResponses,
-        "openai-compatible" | "openai-compatible/chat" => Package::OpenAiCompatible,
-        "ollama" => Package::Named(providers::ollama::configure),
-        "lmstudio" => Package::Named(providers::lmstudio::configure),
-        "llama.cpp" | "llamacpp" | "llama-cpp" => Package::Named(providers::llama_cpp::configure),
-        "vllm" => Package::Named(providers::vllm::configure),
-        "google" | "google/gemini" => Package::Named(providers::google::configure),
-        "mistral" | "mistral/chat" => Package::Named(providers::mistral::configure),
-        "groq" => Package::Named(providers::groq::configure),
-        "deepseek" => Package::Named(providers::deepseek::configure),
-        "togetherai" => Package::Named(providers::togetherai::configure),
-        "cerebras" => Package::Named(providers::cerebras::configure),
-        "baseten" => Package::Named(providers::baseten::configure),
-        "deepinfra" => Package::Named(providers::deepinfra::configure),
-        "fireworks" => Package::Named(providers::fireworks::configure),
-        "perplexity" => Package::At("https://api.perplexity.ai"),
-        "vercel" => Package::At("https://api.v0.dev/v1"),
-        "venice" => Package::At("https://api.venice.ai/api/v1"),
-        _ => return None,
-    })
-}
-
 /// The path an npm package stands for.
 fn npm_path(name: &str) -> Option<&'static str> {
     Some(match name {
@@ -159,24 +108,29 @@ pub fn package_path(spelling: &str) -> &str {
 
 /// Whether this version can run a package.
 pub fn is_known_package(spelling: &str) -> bool {
-    package(package_path(spelling)).is_some()
+    package(spelling).is_some()
+}
+
+/// What a package is; none when it is unknown.
+pub fn package(spelling: &str) -> Option<&'static PackageInfo> {
+    table::find(package_path(spelling)).map(|(package, _)| package)
 }
 
 /// The variables a package reads its key from, in order; empty when it needs none or is unknown.
 pub fn package_env(spelling: &str) -> &'static [&'static str] {
-    match package_path(spelling) {
-        "anthropic" | "anthropic/messages" => providers::anthropic::ENV,
-        "openai" | "openai/chat" | "openai/responses" => providers::openai::ENV,
-        "google" | "google/gemini" => providers::google::ENV,
-        "mistral" | "mistral/chat" => providers::mistral::ENV,
-        "groq" => providers::groq::ENV,
-        "deepseek" => providers::deepseek::ENV,
-        "togetherai" => providers::togetherai::ENV,
-        "cerebras" => providers::cerebras::ENV,
-        "baseten" => providers::baseten::ENV,
-        "deepinfra" => providers::deepinfra::ENV,
-        "fireworks" => providers::fireworks::ENV,
-        _ => &[],
+    match package(spelling) {
+        Some(package) if package.needs_key => package.env,
+        Some(_) | None => &[],
+    }
+}
+
+/// The variables that show that a package finds credentials by itself, without a key of its own; they
+/// hold none that could be sent.
+pub fn package_ambient_env(spelling: &str) -> &'static [&'static str] {
+    match package(spelling).map(|package| package.path) {
+        Some("amazon-bedrock") => providers::amazon_bedrock::AMBIENT,
+        Some("google-vertex") => providers::google_vertex::AMBIENT,
+        Some(_) | None => &[],
     }
 }
 
@@ -190,13 +144,22 @@ impl ModelEntry {
         }
     }
 
-    /// Makes the model. No I/O: a missing key is an error of the call.
+    /// Makes the model with the environment of this process; otherwise as [`ModelEntry::resolve_in`].
     ///
     /// # Errors
     /// When the package is unknown, a setting has the wrong form, or a required one is missing.
     pub fn resolve(&self) -> Result<LanguageModel, ConfigurationError> {
+        self.resolve_in(&ProcessHost)
+    }
+
+    /// Makes the model. Of the host only variables are read that say where to go (region, project); a
+    /// missing key is an error of the call.
+    ///
+    /// # Errors
+    /// When the package is unknown, a setting has the wrong form, or a required one is missing.
+    pub fn resolve_in(&self, host: &dyn Host) -> Result<LanguageModel, ConfigurationError> {
         let path = self.path();
-        let Some(package) = package(path) else {
+        let Some((package, api)) = table::find(path) else {
             return Err(ConfigurationError::new(
                 self.provider.clone(),
                 format!(
@@ -205,127 +168,6 @@ impl ModelEntry {
                 ),
             ));
         };
-        let mut settings = Settings { provider: &self.provider, rest: self.settings.clone() };
-        let mut common = ProviderOptions {
-            provider: Some(self.provider.clone()),
-            base_url: settings.text("baseURL")?,
-            auth: ProviderAuthOption::from_key(settings.text("apiKey")?),
-            headers: Headers::new(),
-            query: settings.map("queryParams")?,
-            env: self.env.clone(),
-        };
-        let http = settings.http(self)?;
-        let auth_token = settings.text("authToken")?.map(Secret::from);
-        let organization = settings.text("organization")?;
-        let project = settings.text("project")?;
-        for key in NOT_OPTIONS {
-            settings.rest.shift_remove(key);
-        }
-        let selection = ModelSelection {
-            id: self.model.clone(),
-            provider: Some(self.provider.clone()),
-            defaults: Defaults {
-                generation: self.generation.clone(),
-                provider_options: (!settings.rest.is_empty()).then_some(settings.rest),
-                http: (!http.is_empty()).then_some(http),
-                limits: self.limits,
-            },
-            compatibility: self.compatibility.clone(),
-        };
-        match package {
-            Package::Anthropic => {
-                let options = providers::anthropic::Options { common, auth_token };
-                providers::anthropic::configure(options).select(selection)
-            }
-            Package::AnthropicCompatible => {
-                let options = providers::anthropic::Options { common, auth_token };
-                providers::anthropic_compatible::configure(options)?.select(selection)
-            }
-            Package::OpenAi(api) => {
-                let options = providers::openai::Options { common, organization, project };
-                providers::openai::configure(options).select(api, selection)
-            }
-            Package::OpenAiCompatible => providers::openai_compatible::configure(common).select(selection),
-            Package::OpenAiCompatibleResponses => {
-                providers::openai_compatible::configure_responses(common).select(selection)
-            }
-            Package::Named(configure) => configure(common).select(selection),
-            Package::At(base_url) => {
-                common.base_url.get_or_insert_with(|| base_url.to_owned());
-                providers::openai_compatible::configure(common).select(selection)
-            }
-        }
-    }
-}
-
-/// Settings that are taken out one by one; the rest are request options.
-struct Settings<'a> {
-    provider: &'a ProviderId,
-    rest: JsonObject,
-}
-
-impl Settings<'_> {
-    fn wrong(&self, key: &str, wanted: &str, value: &Value) -> ConfigurationError {
-        // The value may be a key in the wrong place, so only its kind is named.
-        let kind = match value {
-            Value::Null => "null",
-            Value::Bool(_) => "a boolean",
-            Value::Number(_) => "a number",
-            Value::String(_) => "a string",
-            Value::Array(_) => "a list",
-            Value::Object(_) => "an object",
-        };
-        ConfigurationError::new(self.provider.clone(), format!("setting {key} must be {wanted}, got {kind}"))
-    }
-
-    fn text(&mut self, key: &str) -> Result<Option<String>, ConfigurationError> {
-        match self.rest.shift_remove(key) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => Err(self.wrong(key, "a string", &other)),
-        }
-    }
-
-    fn map(&mut self, key: &str) -> Result<IndexMap<String, String>, ConfigurationError> {
-        match self.rest.shift_remove(key) {
-            None | Some(Value::Null) => Ok(IndexMap::new()),
-            Some(value) => {
-                serde_json::from_value(value.clone()).map_err(|_| self.wrong(key, "an object of strings", &value))
-            }
-        }
-    }
-
-    fn object(&mut self, key: &str) -> Result<JsonObject, ConfigurationError> {
-        match self.rest.shift_remove(key) {
-            None | Some(Value::Null) => Ok(JsonObject::new()),
-            Some(Value::Object(object)) => Ok(object),
-            Some(other) => Err(self.wrong(key, "an object", &other)),
-        }
-    }
-
-    fn timeout(&mut self, key: &str) -> Result<Option<Timeout>, ConfigurationError> {
-        match self.rest.shift_remove(key) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => serde_json::from_value(value.clone())
-                .map(Some)
-                .map_err(|_| self.wrong(key, "milliseconds above 0 or false", &value)),
-        }
-    }
-
-    /// The common keys, with those of the entry laid over them.
-    fn http(&mut self, entry: &ModelEntry) -> Result<HttpOptions, ConfigurationError> {
-        let whole = self.timeout("timeout")?;
-        let mut body = self.object("body")?;
-        crate::schema::options::merge_json(&mut body, &entry.body);
-        let settings = HttpOptions {
-            body: (!body.is_empty()).then_some(body),
-            headers: Some(self.map("headers")?),
-            query: None,
-            header_timeout: self.timeout("headerTimeout")?.or(whole),
-            chunk_timeout: self.timeout("chunkTimeout")?,
-        };
-        let own = HttpOptions { headers: Some(entry.headers.clone()), ..HttpOptions::default() };
-        Ok(settings.merge(&own))
+        (package.make)(Setup::new(self, host)?, api)
     }
 }

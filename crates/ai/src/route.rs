@@ -22,8 +22,9 @@ use crate::route::auth::Auth;
 use crate::route::endpoint::{Endpoint, EndpointPatch};
 use crate::route::framing::Framing;
 use crate::route::headers::Headers;
-use crate::route::protocol::{ErasedProtocol, FrameParser, Protocol, erase};
+use crate::route::protocol::{CacheSupport, ErasedProtocol, FrameParser, Protocol, erase};
 use crate::route::transport::websocket_channel::ChannelOptions;
+use crate::schema::JsonObject;
 use crate::schema::errors::{AIError, ConfigurationError};
 use crate::schema::ids::{ModelId, ProtocolId, ProviderId, RouteId};
 use crate::schema::model::{Compatibility, Defaults, LanguageModel};
@@ -32,6 +33,12 @@ use crate::schema::request::LLMRequest;
 
 /// Headers that depend on the request (`anthropic-version`, affinity headers).
 pub type HeadersFn = Arc<dyn Fn(&LLMRequest) -> Headers + Send + Sync>;
+
+/// Body fields that depend on the request, for APIs that add some to a protocol.
+pub type BodyFn = Arc<dyn Fn(&LLMRequest) -> JsonObject + Send + Sync>;
+
+/// Which automatic cache marks a route takes, where that is not for its protocol alone to say.
+pub type MarksFn = fn(&LLMRequest) -> CacheSupport;
 
 /// A runnable route. Cheap to clone.
 #[derive(Clone)]
@@ -47,6 +54,8 @@ struct RouteFields {
     auth: Auth,
     framing: Framing,
     headers: Option<HeadersFn>,
+    body: Option<BodyFn>,
+    marks: Option<MarksFn>,
     defaults: Defaults,
     channel: Option<ChannelOptions>,
 }
@@ -88,6 +97,12 @@ pub struct RoutePatch {
     pub auth: Option<Auth>,
     /// Adds headers; also visible in `defaults.http.headers`.
     pub headers: Option<Headers>,
+    /// Adds headers that depend on the request to those of the route.
+    pub headers_for: Option<HeadersFn>,
+    /// Lays fields that depend on the request over the body.
+    pub body_for: Option<BodyFn>,
+    /// Says which automatic cache marks the route takes, in place of its protocol.
+    pub marks_for: Option<MarksFn>,
     /// Merges by layer.
     pub defaults: Defaults,
 }
@@ -124,6 +139,8 @@ impl Route {
             auth: parts.auth,
             framing: parts.framing,
             headers: parts.headers,
+            body: None,
+            marks: None,
             defaults: parts.defaults,
             channel: None,
         }))
@@ -158,7 +175,31 @@ impl Route {
                 ..Defaults::default()
             });
         }
+        if let Some(more) = patch.headers_for {
+            fields.headers = Some(match fields.headers.take() {
+                None => more,
+                Some(own) => Arc::new(move |request| {
+                    let mut headers = own(request);
+                    headers.merge(more(request).iter());
+                    headers
+                }),
+            });
+        }
+        if patch.body_for.is_some() {
+            fields.body = patch.body_for;
+        }
+        if patch.marks_for.is_some() {
+            fields.marks = patch.marks_for;
+        }
         fields.defaults = fields.defaults.merge(&patch.defaults);
+        Self(Arc::new(fields))
+    }
+
+    /// A copy whose address must be set before a model is selected.
+    #[must_use]
+    pub fn without_base_url(&self) -> Self {
+        let mut fields = (*self.0).clone();
+        fields.endpoint = fields.endpoint.without_base_url();
         Self(Arc::new(fields))
     }
 
@@ -249,6 +290,14 @@ impl Route {
 
     pub(crate) fn shared_protocol(&self) -> Arc<dyn ErasedProtocol> {
         Arc::clone(&self.0.protocol)
+    }
+
+    pub(crate) fn cache_marks(&self, request: &LLMRequest) -> CacheSupport {
+        self.0.marks.map_or_else(|| self.0.protocol.cache_marks(request), |marks| marks(request))
+    }
+
+    pub(crate) fn body_for(&self, request: &LLMRequest) -> JsonObject {
+        self.0.body.as_ref().map(|body| body(request)).unwrap_or_default()
     }
 
     pub(crate) fn headers_for(&self, request: &LLMRequest) -> Headers {

@@ -18,9 +18,12 @@ pub mod scripted;
 pub mod sockets;
 
 use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
+use futures_util::future::BoxFuture;
 
 use crate::route::client::LlmClient;
 use crate::route::executor::HttpExecutor;
@@ -30,6 +33,8 @@ use crate::route::host::Host;
 #[derive(Clone, Debug, Default)]
 pub struct TestHost {
     env: BTreeMap<String, String>,
+    files: BTreeMap<PathBuf, String>,
+    programs: BTreeMap<String, String>,
     now: DateTime<Utc>,
 }
 
@@ -38,8 +43,22 @@ impl TestHost {
     pub fn new<'a>(env: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         Self {
             env: env.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            files: BTreeMap::new(),
+            programs: BTreeMap::new(),
             now: DateTime::UNIX_EPOCH,
         }
+    }
+
+    /// The same with a file.
+    pub fn with_file(mut self, path: &str, text: &str) -> Self {
+        self.files.insert(path.into(), text.to_owned());
+        self
+    }
+
+    /// The same with a program that prints something.
+    pub fn with_program(mut self, command: &str, output: &str) -> Self {
+        self.programs.insert(command.to_owned(), output.to_owned());
+        self
     }
 
     /// The same at the present time.
@@ -60,6 +79,15 @@ impl Host for TestHost {
 
     fn now(&self) -> DateTime<Utc> {
         self.now
+    }
+
+    fn read<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, io::Result<String>> {
+        Box::pin(std::future::ready(self.files.get(path).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())))
+    }
+
+    fn run<'a>(&'a self, command: &'a str) -> BoxFuture<'a, io::Result<String>> {
+        let output = self.programs.get(command).cloned();
+        Box::pin(std::future::ready(output.ok_or_else(|| io::ErrorKind::NotFound.into())))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use abide_core::secret::Secrets;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// A coding agent whose work cannot be lost.
@@ -21,14 +22,17 @@ pub(crate) struct Cli {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Global {
     /// Directory of the database and all other data [default: the user's data directory]
-    #[arg(long, global = true, value_name = "DIR", env = "ABIDE_DATA_DIR")]
+    #[arg(long, global = true, value_name = "DIR", env = "ABIDE_DATA_DIR", hide_env_values = true)]
     pub(crate) data_dir: Option<PathBuf>,
     /// Work in this directory instead of the current one
     #[arg(short = 'C', long, global = true, value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
     /// Log to stderr at this level (error, warn, info, debug, trace)
-    #[arg(long, global = true, value_name = "LEVEL", env = "ABIDE_LOG_LEVEL")]
+    #[arg(long, global = true, value_name = "LEVEL", env = "ABIDE_LOG_LEVEL", hide_env_values = true)]
     pub(crate) log_level: Option<String>,
+    /// Values that neither logs nor exports show.
+    #[arg(skip)]
+    pub(crate) secrets: Secrets,
 }
 
 #[derive(Debug, Subcommand)]
@@ -67,6 +71,9 @@ pub(crate) enum Command {
     /// Internal: prints the reference of the command line
     #[command(name = "__docs", hide = true)]
     Docs,
+    /// Print the reference of the tools
+    #[command(name = "__tools", hide = true)]
+    Tools,
     /// Show a whole session with a scripted model, killed in the middle: no key, no network
     Demo(DemoArgs),
     /// Internal: starts and guards the commands of the shell tool
@@ -136,16 +143,16 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
     /// Address to listen on; other addresses than loopback need a password (ABIDE_SERVER_PASSWORD)
-    #[arg(long, value_name = "IP", default_value = "127.0.0.1", env = "ABIDE_SERVER_HOST")]
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1", env = "ABIDE_SERVER_HOST", hide_env_values = true)]
     pub(crate) host: String,
     /// Port to listen on; 0 takes any free one
-    #[arg(short, long, default_value_t = 4096, env = "ABIDE_SERVER_PORT")]
+    #[arg(short, long, default_value_t = 4096, env = "ABIDE_SERVER_PORT", hide_env_values = true)]
     pub(crate) port: u16,
     /// Allow web pages of this origin to use the API; may be given more than once
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) cors: Vec<String>,
     /// Settle what a crash interrupted, but let it go on only when asked
-    #[arg(long, env = "ABIDE_NO_RESUME", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(long, env = "ABIDE_NO_RESUME", hide_env_values = true, value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) no_resume: bool,
 }
 
@@ -217,6 +224,51 @@ pub(crate) enum SessionCommand {
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+    /// Take a session over from a bundle, whole or not at all
+    Import {
+        /// The bundle; `-` reads standard input
+        file: PathBuf,
+    },
+    /// Show a session as it was at a position of its log
+    Replay {
+        /// The session
+        id: String,
+        /// The log position, as `session log` shows it [default: the last one]
+        #[arg(long, value_name = "SEQ")]
+        to: Option<u64>,
+        #[command(flatten)]
+        format: FormatArgs,
+    },
+    /// Copy a session's history into a new session
+    Fork {
+        /// The session
+        id: String,
+        /// Copy what the log held at this position, also what a revert has removed since
+        #[arg(long, value_name = "SEQ")]
+        at: Option<u64>,
+        /// Copy what came before this message
+        #[arg(long, value_name = "MESSAGE", conflicts_with = "at")]
+        before: Option<String>,
+        /// Give the new session this title
+        #[arg(long, value_name = "TEXT")]
+        title: Option<String>,
+    },
+    /// Move a session to another directory
+    Move {
+        /// The session
+        id: String,
+        /// The directory
+        to: PathBuf,
+        /// Allow a directory of another project
+        #[arg(long)]
+        other_project: bool,
+    },
+    /// Look at what waits to be taken up, and change it
+    #[command(subcommand)]
+    Inbox(InboxCommand),
+    /// Go back: stage it, look at it, then commit it or take it back
+    #[command(subcommand)]
+    Revert(RevertCommand),
     /// Settle what a dead process left, and say what was settled
     Recover {
         /// This session only
@@ -232,6 +284,60 @@ pub(crate) enum SessionCommand {
     },
     /// Delete a session with its children
     Delete {
+        /// The session
+        id: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum InboxCommand {
+    /// List what waits, in order
+    List {
+        /// The session
+        id: String,
+        #[command(flatten)]
+        format: FormatArgs,
+    },
+    /// Let a waiting input wait until the present work is done
+    Queue {
+        /// The session
+        id: String,
+        /// The input
+        input: String,
+    },
+    /// Take a waiting input back
+    Cancel {
+        /// The session
+        id: String,
+        /// The input
+        input: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RevertCommand {
+    /// Bring files back to before a message; messages stay until the commit
+    Stage {
+        /// The session
+        id: String,
+        /// The message to go back before; it goes too [default: the newest prompt]
+        message: Option<String>,
+        /// Leave files alone
+        #[arg(long)]
+        no_files: bool,
+        /// Keep the message itself, drop only what came after it
+        #[arg(long)]
+        keep: bool,
+        #[command(flatten)]
+        format: FormatArgs,
+    },
+    /// Take the staged revert back: files are as before it
+    Clear {
+        /// The session
+        id: String,
+    },
+    /// Make the staged revert final: the messages go, files stay as they are
+    Commit {
         /// The session
         id: String,
     },
@@ -323,9 +429,17 @@ pub(crate) enum ProtocolCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AiCommand {
+    /// List the providers with their models, which key each wants, and whether it is there
+    Models {
+        /// This provider only
+        #[arg(value_name = "PROVIDER")]
+        provider: Option<String>,
+        #[command(flatten)]
+        format: FormatArgs,
+    },
     /// Make one model request and stream the answer
     Stream {
-        /// The prompt
+        /// The prompt; `-` reads it from standard input
         prompt: String,
         /// The model, for example anthropic/claude-sonnet-4-5
         #[arg(short, long, value_name = "PROVIDER/MODEL")]
@@ -333,9 +447,9 @@ pub(crate) enum AiCommand {
         /// A system prompt
         #[arg(long, value_name = "TEXT")]
         system: Option<String>,
-        /// Print every event as JSON, one a line
-        #[arg(long)]
-        events: bool,
+        /// How to print: the text, or every event as it comes, one JSON document a line
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
     },
 }
 

@@ -8,10 +8,11 @@ use abide_core::location::Location;
 use abide_core::shell::process::helper::HELPER_ARGUMENT;
 use abide_core::world::World;
 use abide_schema::location::LocationRef;
+use abide_schema::model::ModelRef;
 use abide_schema::{AgentId, SessionId};
 
 use crate::args::Global;
-use crate::error::CliError;
+use crate::error::{CliError, Exit};
 
 /// The open engine.
 pub(crate) struct Instance {
@@ -27,6 +28,7 @@ impl Instance {
         let world = World::real();
         let mut options = AppOptions::new(world);
         options.data_dir.clone_from(&global.data_dir);
+        options.secrets = global.secrets.clone();
         options.engine.auto_resume = auto_resume;
         options.helper = std::env::current_exe().ok().map(|program| (program, vec![HELPER_ARGUMENT.to_owned()]));
         let app = App::open(options).await.map_err(|error| {
@@ -50,6 +52,25 @@ impl Instance {
         use abide_core::session::place::Place as _;
         let location = self.location(&LocationRef::new(directory)).await?;
         location.agent(Some(agent)).map(|_| ()).map_err(|error| CliError::usage(error.to_string()))
+    }
+
+    /// Refuses to start where no model can be called.
+    pub(crate) async fn check_model(
+        &self,
+        directory: &str,
+        model: Option<&ModelRef>,
+        agent: Option<&AgentId>,
+    ) -> Result<(), CliError> {
+        use abide_core::session::place::{Place as _, PlaceError};
+        let location = self.location(&LocationRef::new(directory)).await?;
+        let exit = |error: &PlaceError| match error {
+            PlaceError::Model(_) => Exit::ProviderRefused,
+            PlaceError::UnknownAgent { .. } => Exit::Usage,
+            _ => Exit::Failed,
+        };
+        let refused = |error: PlaceError| CliError::new(exit(&error), error.to_string());
+        let agent = location.agent(agent).map_err(refused)?;
+        location.model(model, &agent).await.map(|_| ()).map_err(refused)
     }
 
     pub(crate) async fn close(self) {

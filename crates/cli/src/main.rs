@@ -58,6 +58,7 @@ async fn dispatch(cli: Cli) -> Result<error::Exit, CliError> {
         Some(Command::Doctor(args)) => Box::pin(commands::doctor::run(global, args)).await,
         Some(Command::Completions(args)) => Ok(commands::completions::run(&args)),
         Some(Command::Docs) => Ok(commands::docs::run()),
+        Some(Command::Tools) => Box::pin(commands::docs::tools(global)).await,
         Some(Command::Demo(args)) => Box::pin(demo::run(args)).await,
         Some(Command::Helper(_)) => Ok(error::Exit::Done),
     }

@@ -75,6 +75,9 @@ async fn drive(
     start: Start,
     prompt: String,
 ) -> Result<Exit, CliError> {
+    // From here on a signal settles the session instead of ending the process.
+    let stop = crate::commands::serve::stop_signal();
+    tokio::pin!(stop);
     let directory = crate::instance::directory(global)?;
     let files = args.files.iter().map(|file| file_uri(&directory, file)).collect::<Result<Vec<_>, _>>()?;
     let session = backend.session(start, &directory).await?;
@@ -85,8 +88,7 @@ async fn drive(
     loop {
         let happening = tokio::select! {
             happening = backend.next() => happening?,
-            signal = tokio::signal::ctrl_c(), if !interrupted => {
-                signal?;
+            () = &mut stop, if !interrupted => {
                 interrupted = true;
                 output::note("interrupting ...");
                 backend.interrupt(&session).await?;
@@ -97,13 +99,14 @@ async fn drive(
             Happening::Event(event) => {
                 renderer.event(&event)?;
                 match event.live() {
-                    Some(LiveData::PermissionAsked(asked)) if asked.request.session_id == session => {
-                        if needs.is_none() {
+                    // What the session's children ask is asked here, too.
+                    Some(LiveData::PermissionAsked(asked)) => {
+                        if needs.is_none() && backend.is_below(&session, &asked.request.session_id).await? {
                             needs = permission(backend, &session, args, &asked.request).await?;
                         }
                     }
-                    Some(LiveData::QuestionAsked(asked)) if asked.request.session_id == session => {
-                        if needs.is_none() {
+                    Some(LiveData::QuestionAsked(asked)) => {
+                        if needs.is_none() && backend.is_below(&session, &asked.request.session_id).await? {
                             needs = question(backend, &session, &asked.request).await?;
                         }
                     }
@@ -113,7 +116,19 @@ async fn drive(
             Happening::Idle => break,
         }
     }
-    renderer.finish()?;
+    let stopped = needs.as_ref().map(|needs| needs.message.clone());
+    renderer.finish(stopped.or_else(|| interrupted.then(|| "The run was interrupted".to_owned())))?;
+    let n_jobs = backend.n_in_background(&session);
+    if n_jobs > 0 {
+        output::note(&output::dim(&format!(
+            "{n_jobs} background job(s) go on; how they end is told when abide works in this session again"
+        )));
+    }
+    if !renderer.has_steps() && !interrupted && needs.is_none() {
+        output::note(&output::dim(&format!(
+            "no step ran here: when another abide executes the session, `abide session show {session}` has its answer"
+        )));
+    }
     if let Some(needs) = needs {
         return Err(needs);
     }
@@ -151,7 +166,7 @@ async fn permission(
     let what = format!("{} {}", request.action, request.resources.join(", "));
     if args.auto {
         output::note(&output::dim(&format!("allowed once: {what}")));
-        backend.reply_permission(session, request, Reply::Once, None).await?;
+        backend.reply_permission(&request.session_id, request, Reply::Once, None).await?;
         return Ok(None);
     }
     if !output::is_interactive() {
@@ -169,7 +184,7 @@ async fn permission(
     loop {
         output::note_part("allow [o]nce, [a]lways, [r]eject, or say what to do instead: ");
         let Some(answer) = read_line().await? else {
-            backend.reply_permission(session, request, Reply::Reject, None).await?;
+            backend.reply_permission(&request.session_id, request, Reply::Reject, None).await?;
             return Ok(None);
         };
         let (reply, message) = match answer.as_str() {
@@ -179,7 +194,7 @@ async fn permission(
             "r" | "reject" | "n" | "no" => (Reply::Reject, None),
             words => (Reply::Reject, Some(words.to_owned())),
         };
-        backend.reply_permission(session, request, reply, message).await?;
+        backend.reply_permission(&request.session_id, request, reply, message).await?;
         return Ok(None);
     }
 }
@@ -207,7 +222,7 @@ async fn question(
         output::note_part("number, or own words (empty to dismiss): ");
         let answer = read_line().await?.unwrap_or_default();
         if answer.is_empty() {
-            backend.reject_question(session, request).await?;
+            backend.reject_question(&request.session_id, request).await?;
             return Ok(None);
         }
         let chosen = answer
@@ -217,7 +232,7 @@ async fn question(
             .map_or(answer, |option| option.label.clone());
         answers.push(vec![chosen]);
     }
-    backend.reply_question(session, request, answers).await?;
+    backend.reply_question(&request.session_id, request, answers).await?;
     Ok(None)
 }
 

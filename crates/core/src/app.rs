@@ -2,17 +2,22 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use abide_ai::{LLMRequest, LlmClient, LlmStream, StreamOptions};
 use abide_schema::live::{FileEdited, LiveData, LiveEvent};
 
 use crate::config::Directories;
+use crate::credential::CredentialStore;
 use crate::fs::journal::{Journal, JournalOptions};
 use crate::location::{Locations, LocationsOptions};
+use crate::secret::Secrets;
+use crate::session::children::SessionsLink;
 use crate::session::place::ModelClient;
 use crate::session::{EngineOptions, Sessions, SessionsParts};
 use crate::shell::process::Helper;
 use crate::store::{DurabilityLevel, SqliteStore, Store, StoreError, StoreOptions};
+use crate::tool::builtin::shell::environment::SECRET_VARIABLES;
 use crate::tool::output::OutputFiles;
 use crate::world::World;
 use tokio_util::sync::CancellationToken;
@@ -20,6 +25,9 @@ use tokio_util::sync::CancellationToken;
 mod effects;
 
 pub use effects::Journals;
+
+/// How often before-images are swept.
+const SWEEP_INTERVAL: Duration = Duration::from_hours(1);
 
 /// How to open the engine.
 #[derive(Clone, Debug)]
@@ -36,6 +44,8 @@ pub struct AppOptions {
     pub engine: EngineOptions,
     /// The program that starts and guards commands of the shell tool, and its arguments; absent: the system's shell.
     pub helper: Option<(PathBuf, Vec<String>)>,
+    /// Where the values of keys are noted, so that nothing shows them.
+    pub secrets: Secrets,
 }
 
 impl AppOptions {
@@ -45,7 +55,15 @@ impl AppOptions {
             Some("process") => DurabilityLevel::Process,
             Some(_) | None => DurabilityLevel::default(),
         };
-        Self { world, data_dir: None, base: None, durability, engine: EngineOptions::default(), helper: None }
+        Self {
+            world,
+            data_dir: None,
+            base: None,
+            durability,
+            engine: EngineOptions::default(),
+            helper: None,
+            secrets: Secrets::default(),
+        }
     }
 }
 
@@ -79,9 +97,11 @@ pub struct App {
     world: World,
     db_path: PathBuf,
     outputs: OutputFiles,
+    journal: Journal,
     store: Arc<dyn Store>,
     locations: Locations,
     sessions: Sessions,
+    secrets: Secrets,
 }
 
 impl std::fmt::Debug for App {
@@ -98,6 +118,17 @@ struct LiveModels {
 impl ModelClient for LiveModels {
     fn stream(&self, request: LLMRequest) -> LlmStream {
         self.client.stream(&request, StreamOptions::default())
+    }
+}
+
+/// Notes what this process could call providers with, before anything is logged or shown.
+async fn note_keys(secrets: &Secrets, world: &World, directories: &Directories) {
+    let is_key = |name: &str| name.ends_with("_API_KEY") || SECRET_VARIABLES.contains(&name);
+    let environment = world.environment().iter().filter(|(name, _)| is_key(name));
+    secrets.add(environment.map(|(_, value)| value.clone()));
+    // A file that cannot be read is reported by whoever needs it.
+    if let Ok(credentials) = CredentialStore::new(world, directories).read().await {
+        secrets.add(credentials.values());
     }
 }
 
@@ -119,11 +150,12 @@ impl App {
                 expected: "power (survives a power loss) or process (survives the death of the program)",
             });
         }
-        let AppOptions { world, data_dir, base, durability, engine, helper } = options;
+        let AppOptions { world, data_dir, base, durability, engine, helper, secrets } = options;
         let mut directories = Directories::new(&world).map_err(|error| AppError::Directories(error.to_string()))?;
         if let Some(data) = data_dir {
             directories.data = data;
         }
+        note_keys(&secrets, &world, &directories).await;
         let mut store_options = StoreOptions::new(&directories.data, world.clone());
         store_options.durability = durability;
         let db_path = SqliteStore::path_in(&directories.data);
@@ -147,10 +179,14 @@ impl App {
                 });
             }),
         });
-        let effects = Arc::new(Journals::new(journal.clone()));
+        let kept_journal = journal.clone();
+        let effects = Arc::new(Journals::new(journal.clone(), world.clone(), store.clone()));
         let base = base.unwrap_or_else(|| PathBuf::from("/"));
         let mut locations =
             LocationsOptions::new(world.clone(), directories, base, store.clone(), client.clone(), journal);
+        let link = SessionsLink::default();
+        locations.sessions = link.clone();
+        locations.secrets = secrets.clone();
         locations.helper = helper.map(|(program, arguments)| Helper { program, arguments });
         let locations = Locations::new(locations);
         let sessions = Sessions::new(SessionsParts {
@@ -161,7 +197,8 @@ impl App {
             effects,
             options: engine,
         });
-        Ok(Self { world, db_path, outputs, store, locations, sessions })
+        link.set(&sessions);
+        Ok(Self { world, db_path, outputs, journal: kept_journal, store, locations, sessions, secrets })
     }
 
     /// Returns clock, ids and environment.
@@ -184,6 +221,11 @@ impl App {
         &self.sessions
     }
 
+    /// Returns the values of keys that are known, which nothing may show.
+    pub fn secrets(&self) -> &Secrets {
+        &self.secrets
+    }
+
     /// Returns the path of the database.
     pub fn db_path(&self) -> &Path {
         &self.db_path
@@ -195,7 +237,17 @@ impl App {
     /// # Cancel safety
     /// What was removed stays removed.
     pub async fn keep_house(&self, token: CancellationToken) {
-        self.outputs.clone().run(token).await;
+        let sweep_journal = async {
+            loop {
+                if let Err(error) = self.journal.sweep(Vec::new()).await {
+                    tracing::warn!(%error, "before-images are not swept");
+                }
+                if token.run_until_cancelled(tokio::time::sleep(SWEEP_INTERVAL)).await.is_none() {
+                    return;
+                }
+            }
+        };
+        tokio::join!(self.outputs.clone().run(token.clone()), sweep_journal);
     }
 
     /// Stops what runs; what is not settled in time is settled by the next start. The store closes when its last
@@ -204,6 +256,6 @@ impl App {
     /// # Cancel safety
     /// Cancel safe.
     pub async fn close(&self) {
-        self.sessions.shutdown(std::time::Duration::from_secs(5)).await;
+        self.sessions.shutdown(Duration::from_secs(5)).await;
     }
 }

@@ -177,6 +177,38 @@ impl Keys {
             .or_else(|| provider.env.iter().find_map(|name| self.world.var(name)).map(|key| Secret::new(key.trim())))
     }
 
+    /// Returns every value that lets somebody call a provider: what no output may show.
+    pub fn values<'p>(&self, providers: impl Iterator<Item = &'p Provider>) -> Vec<String> {
+        let mut values = self.credentials.values();
+        for provider in providers {
+            values.extend(provider.env.iter().filter_map(|name| self.world.var(name)).map(ToOwned::to_owned));
+            let settings = provider.settings.iter().filter(|(name, _)| crate::config::effective::is_secret(name));
+            values.extend(settings.filter_map(|(_, value)| value.as_str()).map(ToOwned::to_owned));
+            let headers = provider.headers.iter().filter(|(name, _)| crate::config::effective::is_secret(name));
+            values.extend(headers.map(|(_, value)| value.trim_start_matches("Bearer ").to_owned()));
+        }
+        values
+    }
+
+    /// Puts the key of a provider, and what else its package may take from the environment, into settings.
+    pub(super) fn fill(&self, provider: &Provider, package: &str, settings: &mut JsonObject) {
+        let info = abide_ai::provider_package::package(package);
+        let slot = info.map_or("apiKey", |info| info.key_setting);
+        // A package with two keys gets the one that was configured, and no other unasked.
+        let has_key = ["apiKey", slot].iter().any(|name| settings.get(*name).is_some_and(|key| key != ""));
+        if !has_key && let Some(key) = self.of(provider) {
+            settings.insert(slot.to_owned(), key.expose().into());
+        }
+        if settings.contains_key("baseURL") {
+            return;
+        }
+        for (setting, variables) in info.map_or(&[][..], |info| info.settings_env) {
+            if let Some(value) = variables.iter().find_map(|name| self.world.var(name)) {
+                settings.entry(*setting).or_insert_with(|| value.trim().into());
+            }
+        }
+    }
+
     /// Lists the connections of a provider's integration; the first counts.
     pub fn connections(&self, provider: &Provider) -> Vec<ConnectionInfo> {
         let mut out = self.credentials.connections(&provider.integration_id());
@@ -199,16 +231,26 @@ impl Keys {
         if !abide_ai::provider_package::is_known_package(&package) {
             return Availability::Unsupported { package };
         }
+        // Clouds have credentials of their own kind, which their package finds by itself.
+        let ambient = abide_ai::provider_package::package_ambient_env(&package);
+        let has_ambient = ambient.iter().any(|name| self.world.var(name).is_some())
+            || ["accessKeyId", "credentials", "profile", "accessToken"]
+                .iter()
+                .any(|key| provider.settings.contains_key(*key));
         let has_own = provider
             .headers
             .keys()
             .any(|name| crate::config::effective::is_secret(name) || name.eq_ignore_ascii_case("x-api-key"));
         // A key that was meant to be there and is empty is a missing key, not a provider without one.
         let wants_key = provider.has_integration() || provider.settings.contains_key("apiKey");
-        if !wants_key || has_own || self.of(provider).is_some() || provider.settings.contains_key("authToken") {
+        let slot = abide_ai::provider_package::package(&package).map_or("apiKey", |package| package.key_setting);
+        let has_other =
+            ["authToken", slot].iter().any(|name| *name != "apiKey" && provider.settings.contains_key(*name));
+        if !wants_key || has_own || has_ambient || self.of(provider).is_some() || has_other {
             return Availability::Usable;
         }
-        Availability::NoKey { env: provider.env.clone() }
+        let ambient = ambient.iter().map(|name| (*name).to_owned());
+        Availability::NoKey { env: provider.env.iter().cloned().chain(ambient).collect() }
     }
 }
 

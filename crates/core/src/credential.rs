@@ -123,6 +123,20 @@ impl Credentials {
         })
     }
 
+    /// Returns the value of every key and token.
+    pub(crate) fn values(&self) -> Vec<String> {
+        let stored = self.stored.iter().flat_map(|stored| match &stored.value {
+            Value::Key { key, .. } => vec![key.clone()],
+            Value::Other(fields) => {
+                let is_token =
+                    |name: &str| matches!(name, "access" | "refresh") || crate::config::effective::is_secret(name);
+                let tokens = fields.iter().filter(|(name, _)| is_token(name)).filter_map(|(_, value)| value.as_str());
+                tokens.map(ToOwned::to_owned).collect()
+            }
+        });
+        stored.chain(self.given.iter().map(|(_, key)| key.expose().to_owned())).collect()
+    }
+
     /// Lists the stored credentials of an integration: the active one first, then newest first.
     pub fn connections(&self, integration: &IntegrationId) -> Vec<ConnectionInfo> {
         self.stored

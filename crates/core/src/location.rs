@@ -33,6 +33,8 @@ use crate::git::Git;
 use crate::permission::PermissionService;
 use crate::project::Project;
 use crate::question::QuestionService;
+use crate::secret::{SecretFiles, Secrets};
+use crate::session::children::SessionsLink;
 use crate::snapshot::Snapshots;
 use crate::store::Store;
 use crate::tool::registry::{Layer, ToolRegistry};
@@ -69,10 +71,14 @@ pub struct LocationsOptions {
     pub journal: Journal,
     /// What sessions have seen of files.
     pub reads: Arc<Reads>,
+    /// Values of keys, which no output shows.
+    pub secrets: Secrets,
     /// Tools of every location.
     pub application: Layer,
     /// The program that starts and guards commands; absent: the system's shell.
     pub helper: Option<crate::shell::process::Helper>,
+    /// The sessions, for the tools that work with them.
+    pub sessions: SessionsLink,
 }
 
 impl LocationsOptions {
@@ -95,8 +101,10 @@ impl LocationsOptions {
             local_servers: local_servers(),
             journal,
             reads: Arc::default(),
+            secrets: Secrets::default(),
             application: Layer::new(),
             helper: None,
+            sessions: SessionsLink::default(),
         }
     }
 }
@@ -300,6 +308,11 @@ impl Location {
     /// Returns the paths of the location.
     pub fn access(&self) -> &Arc<Access> {
         &self.services.access
+    }
+
+    /// Returns which files usually hold secrets.
+    pub fn secret_files(&self) -> &SecretFiles {
+        &self.services.secret_files
     }
 
     /// Returns the snapshots of the location; `None` outside of git.

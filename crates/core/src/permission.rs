@@ -15,6 +15,7 @@ mod tests;
 pub use defaults::{BuiltinAgent, DefaultPaths, agent_rules, base_rules, inherited_rules};
 pub(crate) use error::is_blocked;
 pub use error::{CreateError, PermissionError, ReplyError, RulesError};
+pub(crate) use evaluate::deciding;
 pub use evaluate::{Judge, Request, canonical_action, configured_rules, evaluate, wholly_disabled};
 pub use service::{
     AssertInput, Create, Created, EvaluateHook, Evaluation, PermissionOptions, PermissionRules, PermissionService,

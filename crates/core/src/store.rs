@@ -4,6 +4,7 @@
 //! Everything durable goes through [`EventStore::append`]: one transaction holds the events, their projections and
 //! the operational rows that belong to them ([`Hook`]). Two implementations pass one suite: SQLite and memory.
 
+mod job;
 mod memory;
 mod signal;
 mod sqlite;
@@ -19,9 +20,10 @@ use abide_schema::permission::SavedPermission;
 use abide_schema::project::{ContextRow, InputRow, MessageRow, Position};
 use abide_schema::session::SessionInfo;
 use abide_schema::todo::Todo;
-use abide_schema::{MessageId, MutationId, OwnerId, ProjectId, SavedPermissionId, Seq, SessionId};
+use abide_schema::{MessageId, MutationId, OwnerId, ProjectId, SavedPermissionId, Seq, SessionId, Timestamp};
 use futures_util::future::BoxFuture;
 
+pub use job::{JobRecord, JobWork};
 pub use memory::{CommitFault, CommitHook, CommitKind, MemoryStore};
 pub use signal::{BUS_CAPACITY, BusEvent, BusLagged, BusReceiver, Doorbell, HeadWatch};
 pub use sqlite::{DurabilityLevel, SqliteStore, StoreOptions};
@@ -50,8 +52,9 @@ pub trait EventStore: Send + Sync {
     /// Watches the head: level-triggered, a slow watcher loses wakes but no events. Subscribe before reading.
     fn watch(&self, session: &SessionId) -> HeadWatch;
 
-    /// Takes over one event of a serialized log (spec/session.md 3.7).
-    fn replay(&self, replay: Replay) -> BoxFuture<'_, Result<ReplayOutcome, ReplayError>>;
+    /// Takes over records of one session's serialized log in one transaction (spec/session.md 3.7); see [`replay_all`],
+    /// which checks their order first.
+    fn replay_records(&self, records: Vec<Replay>) -> BoxFuture<'_, Result<Vec<ReplayOutcome>, ReplayError>>;
 
     /// Deletes the events, the sequence and everything else of a session, as if it had never been. Deleting a
     /// session for a user appends `session.deleted` instead.
@@ -147,12 +150,24 @@ pub trait JournalStore: Send + Sync {
     fn mutations<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Vec<Mutation>>;
     /// Reads all unsettled mutations of all sessions.
     fn all_mutations(&self) -> StoreFuture<'_, Vec<Mutation>>;
+    /// Reads the settled mutations of a session, the oldest first: what a revert can go back to.
+    fn past_mutations<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Vec<Mutation>>;
+    /// Reads the settled mutations of all sessions that belong to no call: what staged reverts can be taken back to.
+    fn reverts(&self) -> StoreFuture<'_, Vec<Mutation>>;
+    /// Deletes settled mutations of calls that are older.
+    fn forget_mutations(&self, before: Timestamp) -> StoreFuture<'_, ()>;
     /// Upserts a process record. Synced.
     fn put_process(&self, process: ToolProcess) -> StoreFuture<'_, ()>;
     /// Lists the process records of a session.
     fn processes<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Vec<ToolProcess>>;
     /// Deletes a process record.
     fn drop_process<'a>(&'a self, key: &'a CallKey) -> StoreFuture<'a, ()>;
+    /// Upserts the record of a background job. Synced.
+    fn put_job(&self, job: JobRecord) -> StoreFuture<'_, ()>;
+    /// Lists the records of all sessions, oldest notice first.
+    fn jobs(&self) -> StoreFuture<'_, Vec<JobRecord>>;
+    /// Deletes the record of a background job.
+    fn drop_job<'a>(&'a self, notification: &'a MessageId) -> StoreFuture<'a, ()>;
 }
 
 /// Small values.
@@ -184,14 +199,15 @@ impl<T: EventStore + ProjectionStore + LeaseStore + JournalStore + ValueStore> S
 #[cfg(test)]
 mod tests;
 
-/// Takes over the records of one session's log, in order; later calls go on where the first ended. The records before
-/// a refused one stay.
+/// Takes over the records of one session's log, in order and in one transaction: all of them, or none. Later calls go
+/// on where the first ended.
 ///
 /// # Errors
-/// As [`EventStore::replay`]; records of several sessions, or with gaps, are refused before anything is stored.
+/// The first record that is refused: for its type, its data, its place, or its owner. Records of several sessions, or
+/// with gaps, are refused before anything is looked at.
 ///
 /// # Cancel safety
-/// Some records may have been taken over; a repetition knows them.
+/// They may have been taken over; a repetition knows them.
 pub async fn replay_all(
     store: &(impl EventStore + ?Sized),
     replays: Vec<Replay>,
@@ -212,11 +228,7 @@ pub async fn replay_all(
             });
         }
     }
-    let mut outcomes = Vec::with_capacity(replays.len());
-    for replay in replays {
-        outcomes.push(store.replay(replay).await?);
-    }
-    Ok(outcomes)
+    store.replay_records(replays).await
 }
 
 /// Returns `seq`'s successor, or the first position when there is none.

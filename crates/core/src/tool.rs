@@ -8,13 +8,17 @@ pub mod boundary;
 pub mod builtin;
 pub mod failure;
 pub mod hooks;
+pub mod image;
 pub mod info;
 pub mod leaf;
 pub mod outcome;
 pub mod output;
 pub mod progress;
+pub mod reference;
 pub mod registry;
 pub mod runtime;
+#[cfg(test)]
+mod scenarios;
 pub mod schema;
 pub mod scope;
 #[cfg(any(test, feature = "testing"))]

@@ -7,7 +7,7 @@ use abide_schema::location::LocationRef;
 use abide_schema::model::ModelRef;
 use abide_schema::permission::{Reply as PermissionReply, Source};
 use abide_schema::prompt::{AgentAttachment, Delivery, PromptSource};
-use abide_schema::{AgentId, MessageId, PermissionId, SessionId};
+use abide_schema::{AgentId, MessageId, PermissionId, ProjectId, SessionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -88,6 +88,32 @@ bodies! {
         /// Whether files go back too; true by default.
         files: bool,
     }
+    /// A copy of a session's history. Without a boundary, all of it.
+    ForkSession, Optional {} optional {
+        /// The new session's id, when the client makes it; a known one returns that session.
+        id: SessionId,
+        /// What came before this message is copied.
+        #[serde(rename = "messageID")]
+        message_id: MessageId,
+        /// What the log held at this log position is copied, also what a revert has removed since.
+        at: u64,
+        /// Its title; made from the source's by default.
+        title: String,
+    }
+    /// Where a session moves.
+    MoveSession, Required {
+        /// The new place.
+        location: LocationRef,
+    } optional {
+        /// Its project, when it is not the session's own.
+        #[serde(rename = "projectID")]
+        project_id: ProjectId,
+    }
+    /// When a pending input joins.
+    ChangeDelivery, Required {
+        /// The new delivery; `steer` wakes the session.
+        delivery: Delivery,
+    } optional {}
     /// A permission request made by a client.
     CreatePermission, Required {
         /// The action.

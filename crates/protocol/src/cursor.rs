@@ -48,6 +48,9 @@ pub struct SessionCursor {
     /// Filter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subpath: Option<String>,
+    /// Filter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<String>,
     /// The order.
     pub order: ListOrder,
     /// The place.

@@ -1,6 +1,6 @@
 //! Queries: how they are read, and the query of each operation.
 
-use abide_schema::{ProjectId, Seq, WorkspaceId};
+use abide_schema::{ProjectId, Seq, SessionId, WorkspaceId};
 
 use crate::error::{ApiError, InvalidKind};
 use crate::route::{Param, ParamKind, Query};
@@ -152,6 +152,13 @@ const VIEW: Param = Param {
     extension: true,
     doc: "`full` keeps abide's additions and counts events by log position.",
 };
+const PARENT: Param = Param {
+    name: "parentID",
+    kind: ParamKind::Text,
+    required: false,
+    extension: true,
+    doc: "Only children of this session; null: only sessions without parent.",
+};
 const AFTER: Param = Param::optional("after", ParamKind::NumberText, "Only events after this position.");
 
 fn push<T: ToString>(pairs: &mut Vec<(&'static str, String)>, name: &'static str, value: Option<&T>) {
@@ -181,6 +188,16 @@ impl Query for NoQuery {
     }
 }
 
+/// Reads `parentID`: a session, or `null`.
+fn parent(raw: &RawQuery) -> Result<Option<String>, ApiError> {
+    let Some(text) = raw.nonempty("parentID") else { return Ok(None) };
+    if text != NO_PARENT && SessionId::parse(&text).is_err() {
+        let expected = "null, or a string starting with \"ses\"";
+        return Err(ApiError::expected(InvalidKind::Query, expected, &format!("{text:?}"), &["parentID"]));
+    }
+    Ok(Some(text))
+}
+
 /// Which sessions a list holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionsQuery {
@@ -198,9 +215,14 @@ pub struct SessionsQuery {
     pub project: Option<ProjectId>,
     /// A path below the project's root.
     pub subpath: Option<String>,
+    /// The children of this session, or `null` for sessions without parent.
+    pub parent_id: Option<String>,
     /// Where the page goes on; the filters then come from it.
     pub cursor: Option<String>,
 }
+
+/// What `parentID` says when only sessions without parent are meant.
+pub const NO_PARENT: &str = "null";
 
 impl Query for SessionsQuery {
     const PARAMS: &'static [Param] = &[
@@ -211,6 +233,7 @@ impl Query for SessionsQuery {
         Param::optional("directory", ParamKind::Text, "Only sessions of exactly this absolute directory."),
         Param::optional("project", ParamKind::Text, "Only sessions of this project."),
         Param::optional("subpath", ParamKind::Text, "Only sessions at or below this path of the project."),
+        PARENT,
         CURSOR,
     ];
     fn parse(raw: &RawQuery) -> Result<Self, ApiError> {
@@ -242,6 +265,7 @@ impl Query for SessionsQuery {
             directory,
             project: raw.nonempty("project").map(ProjectId::new),
             subpath: raw.nonempty("subpath"),
+            parent_id: parent(raw)?,
             cursor: raw.text("cursor"),
         })
     }
@@ -254,6 +278,7 @@ impl Query for SessionsQuery {
         push(&mut pairs, "directory", self.directory.as_ref());
         push(&mut pairs, "project", self.project.as_ref());
         push(&mut pairs, "subpath", self.subpath.as_ref());
+        push(&mut pairs, "parentID", self.parent_id.as_ref());
         push(&mut pairs, "cursor", self.cursor.as_ref());
         pairs
     }

@@ -10,8 +10,9 @@ use abide_schema::question::QuestionRequest;
 use abide_schema::session::{Admitted, SessionInfo};
 
 use crate::body::{
-    CompleteAttempt, ConnectKey, ConnectOauth, CreatePermission, CreatePty, CreateSession, NoBody, ReplyPermission,
-    ReplyQuestion, SendPrompt, StageRevert, SwitchAgent, SwitchModel, UpdateCredential, UpdatePty,
+    ChangeDelivery, CompleteAttempt, ConnectKey, ConnectOauth, CreatePermission, CreatePty, CreateSession, ForkSession,
+    MoveSession, NoBody, ReplyPermission, ReplyQuestion, SendPrompt, StageRevert, SwitchAgent, SwitchModel,
+    UpdateCredential, UpdatePty,
 };
 use crate::error::ErrorTag;
 use crate::query::{
@@ -22,8 +23,8 @@ use crate::route::{Body, Endpoint, Method, Origin, Query, Reply, Route, Schemas,
 use crate::view::{EventView, Shown};
 use crate::wire::{
     ActiveSessions, AnyJson, Attempt, AttemptStatus, Bytes, CommandInfo, ConnectToken, Data, FileEntry, Health,
-    History, InstanceEvents, IntegrationInfo, ListPage, Located, LogStream, ModelInfo, NoContent, PermissionOutcome,
-    ProviderInfo, Pty, ReferenceInfo, SessionEvents, SkillInfo, Upgrade,
+    History, InboxEntry, InstanceEvents, IntegrationInfo, ListPage, Located, LogStream, ModelInfo, NoContent,
+    PermissionOutcome, ProviderInfo, Pty, ReferenceInfo, SessionEvents, SkillInfo, Upgrade,
 };
 
 macro_rules! located {
@@ -171,13 +172,13 @@ endpoints! {
     SessionInterrupt = POST "/api/session/{sessionID}/interrupt" "v2.session.interrupt", Contract Yes, NoQuery, NoBody
         => NoContent, [];
     /// Stages a revert.
-    RevertStage = POST "/api/session/{sessionID}/revert/stage" "v2.session.revert.stage", Contract NotYet, NoQuery,
+    RevertStage = POST "/api/session/{sessionID}/revert/stage" "v2.session.revert.stage", Contract Yes, ViewQuery,
         StageRevert => Data<Shown<Revert>>, [MessageNotFound, SessionBusy, Unknown];
     /// Takes a staged revert back.
-    RevertClear = POST "/api/session/{sessionID}/revert/clear" "v2.session.revert.clear", Contract NotYet, NoQuery,
+    RevertClear = POST "/api/session/{sessionID}/revert/clear" "v2.session.revert.clear", Contract Yes, NoQuery,
         NoBody => NoContent, [SessionBusy, Unknown];
     /// Makes a staged revert final.
-    RevertCommit = POST "/api/session/{sessionID}/revert/commit" "v2.session.revert.commit", Contract NotYet, NoQuery,
+    RevertCommit = POST "/api/session/{sessionID}/revert/commit" "v2.session.revert.commit", Contract Yes, NoQuery,
         NoBody => NoContent, [SessionBusy];
     /// Lists the messages that the model sees.
     SessionContext = GET "/api/session/{sessionID}/context" "v2.session.context", Contract Yes, ViewQuery, NoBody
@@ -260,11 +261,32 @@ endpoints! {
     PtyConnect = GET "/api/pty/{ptyID}/connect" "v2.pty.connect" located, Contract NotYet, ConnectQuery, NoBody
         => Upgrade, [Forbidden, PtyNotFound, LocationNotFound, LocationPermissionDenied];
 
+    /// Sends to the background what calls of the session wait for: commands, subagents.
+    SessionBackground = POST "/api/session/{sessionID}/background" "abide.session.background", Abide Yes, NoQuery,
+        NoBody => NoContent, [];
     /// Reads the session's whole log, additions included; ends, or follows, after a `log.synced` mark.
     SessionLog = GET "/api/session/{sessionID}/log" "abide.session.log", Abide Yes, LogQuery, NoBody => LogStream, [];
     /// Reads the session's whole log; the name that newer versions of the contract use.
     SessionLogExperimental = GET "/api/experimental/session/{sessionID}/log" "abide.experimental.session.log",
         Abide Yes, LogQuery, NoBody => LogStream, [];
+    /// Copies a session's settled history into a new session.
+    SessionFork = POST "/api/session/{sessionID}/fork" "abide.session.fork", Abide Yes, ViewQuery, ForkSession
+        => Data<Shown<SessionInfo>>, [MessageNotFound];
+    /// Moves a session to another directory at its next boundary.
+    SessionMove = POST "/api/session/{sessionID}/move" "abide.session.move", Abide Yes, NoQuery, MoveSession
+        => NoContent, [LocationNotFound, LocationPermissionDenied];
+    /// Deletes a session with its children; a running one is interrupted first.
+    SessionDelete = DELETE "/api/session/{sessionID}" "abide.session.delete", Abide Yes, NoQuery, NoBody
+        => NoContent, [];
+    /// Lists what is admitted and has not taken effect, in order of admission.
+    InboxList = GET "/api/session/{sessionID}/inbox" "abide.session.inbox.list", Abide Yes, NoQuery, NoBody
+        => Data<Vec<InboxEntry>>, [];
+    /// Changes when a pending input joins.
+    InboxUpdate = PATCH "/api/session/{sessionID}/inbox/{inboxID}" "abide.session.inbox.update", Abide Yes, NoQuery,
+        ChangeDelivery => NoContent, [MessageNotFound];
+    /// Takes a pending input back; one that has taken effect, or never was, is no error.
+    InboxCancel = DELETE "/api/session/{sessionID}/inbox/{inboxID}" "abide.session.inbox.cancel", Abide Yes, NoQuery,
+        NoBody => NoContent, [];
     /// Describes the API.
     OpenApiGet = GET "/api/openapi.json" "abide.openapi.get", Abide Yes, NoQuery, NoBody => AnyJson, [];
 }

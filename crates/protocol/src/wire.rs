@@ -6,9 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use abide_schema::event::InboxKind;
 use abide_schema::location::LocationInfo;
 use abide_schema::permission::{Effect, SavedPermission};
-use abide_schema::{PermissionId, SessionId};
+use abide_schema::project::{InputPayload, InputRow};
+use abide_schema::prompt::{Delivery, Prompt};
+use abide_schema::{JsonObject, MessageId, PermissionId, Seq, SessionId, Timestamp};
 
 use crate::openapi::Components;
 use crate::route::Reply;
@@ -52,6 +55,7 @@ wire!(
     Pty,
     ConnectToken,
     SessionActive,
+    InboxEntry,
 );
 
 impl<T: Wire> Wire for Vec<T> {
@@ -70,6 +74,51 @@ fn object<const N: usize>(properties: [(&str, Value); N], required: &[&str]) -> 
     let properties: serde_json::Map<String, Value> =
         properties.into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect();
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
+}
+
+/// A pending input of a session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InboxEntry {
+    /// The input; of a prompt also the message that it becomes.
+    pub id: MessageId,
+    /// The session.
+    #[serde(rename = "sessionID")]
+    pub session_id: SessionId,
+    /// What it is.
+    #[serde(rename = "type")]
+    pub kind: InboxKind,
+    /// When it joins.
+    pub delivery: Delivery,
+    /// What the user says, for a prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<Prompt>,
+    /// Its content, for anything else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<JsonObject>,
+    /// The log position of its admission.
+    pub admitted: Seq,
+    /// When it was admitted.
+    pub time_created: Timestamp,
+}
+
+impl From<InputRow> for InboxEntry {
+    fn from(row: InputRow) -> Self {
+        let (prompt, payload) = match row.payload {
+            InputPayload::Prompt { prompt } => (Some(prompt), None),
+            InputPayload::Item { payload } => (None, Some(payload)),
+        };
+        Self {
+            id: row.id,
+            session_id: row.session_id,
+            kind: row.kind,
+            delivery: row.delivery,
+            prompt,
+            payload,
+            admitted: row.admitted_seq,
+            time_created: row.time_created,
+        }
+    }
 }
 
 /// No body.

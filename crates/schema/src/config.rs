@@ -347,6 +347,12 @@ pub struct AbideConfig {
     /// Streams of providers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<StreamConfig>,
+    /// Tools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<ToolsConfig>,
+    /// Commands of the shell tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shell: Option<AbideShellConfig>,
     /// How long things are kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retention: Option<Value>,
@@ -387,6 +393,62 @@ pub struct AbidePermissionConfig {
     /// Whether a child of a read-only agent cannot edit (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inherit_readonly: Option<bool>,
+}
+
+/// Which models change files by patches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PatchChoice {
+    /// Those that were trained on them.
+    #[default]
+    Auto,
+    /// All.
+    Always,
+    /// None.
+    Never,
+}
+
+/// Settings of tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ToolsConfig {
+    /// Which models get `patch` in the place of `edit` and `write` (default `auto`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patch: Option<PatchChoice>,
+    /// More patterns of files that usually hold secrets, compared with the end of a path; one that begins with `!` is of
+    /// files that hold none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub secret_files: Vec<String>,
+}
+
+/// Settings of commands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AbideShellConfig {
+    /// The most that a command may take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<CommandLimits>,
+}
+
+/// The most that each process of a command may take, as the kernel counts it; what is absent has no limit of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CommandLimits {
+    /// Address space, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+    /// Processor time, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_seconds: Option<u64>,
+    /// The largest file that it may write, in bytes; its output counts too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_size: Option<u64>,
+    /// Open files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_files: Option<u64>,
+    /// Processes of the user, all programs counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u64>,
 }
 
 /// Settings of provider streams.

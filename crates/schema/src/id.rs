@@ -181,8 +181,8 @@ ids! {
     WorkspaceId, "wrk", "wrk_";
     /// Identifies a terminal.
     PtyId, "pty", "pty_";
-    /// Identifies a background job.
-    JobId, "job_", "job_";
+    /// Identifies a background job: `job_…`, or the id of what works, a command or a child session.
+    JobId, "", "job_";
     /// Identifies a file of managed tool output.
     ToolFileId, "tool_", "tool_";
     /// Identifies a batch of file mutations.

@@ -27,6 +27,8 @@ pub mod session;
 pub mod time;
 pub mod todo;
 pub mod tool;
+#[cfg(test)]
+mod wire;
 
 pub use id::{
     AgentId, CallId, CredentialId, EventId, IntegrationId, JobId, MessageId, ModelId, MutationId, OwnerId,

@@ -670,6 +670,16 @@ pub struct FileDiff {
     pub patch: String,
 }
 
+/// What a staged revert brought back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RevertCoverage {
+    /// Everything that changed in the directory.
+    Full,
+    /// What the tools edited; what commands changed stays.
+    EditsOnly,
+}
+
 /// A staged revert.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Revert {
@@ -688,4 +698,10 @@ pub struct Revert {
     /// The files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<Vec<FileDiff>>,
+    /// What was brought back; absent when files were left alone. Extension.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coverage: Option<RevertCoverage>,
+    /// Files that could not be brought back, with the reason. Extension.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<Vec<String>>,
 }

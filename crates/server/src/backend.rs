@@ -8,17 +8,18 @@ use abide_core::permission::PermissionService;
 use abide_core::question::QuestionService;
 use abide_core::store::{Store, StoreError};
 use abide_core::world::World;
-use abide_protocol::body::{CreateSession, SendPrompt};
+use abide_protocol::body::{CreateSession, ForkSession, MoveSession, SendPrompt, StageRevert};
 use abide_protocol::error::ApiError;
 use abide_protocol::wire::{
     CommandInfo, EntryKind, FileEntry, IntegrationInfo, ModelInfo, ProviderInfo, ReferenceInfo, SkillInfo,
 };
 use abide_schema::agent::AgentInfo;
 use abide_schema::location::{LocationInfo, LocationRef};
-use abide_schema::message::Message;
+use abide_schema::message::{Message, Revert};
 use abide_schema::model::ModelRef;
+use abide_schema::prompt::Delivery;
 use abide_schema::session::{Admitted, SessionInfo};
-use abide_schema::{AgentId, CredentialId, IntegrationId, ProviderId, SessionId};
+use abide_schema::{AgentId, CredentialId, IntegrationId, MessageId, ProviderId, SessionId};
 use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::future::BoxFuture;
@@ -70,12 +71,35 @@ pub trait Backend: Send + Sync + 'static {
     fn wait<'a>(&'a self, session: &'a SessionId) -> Answer<'a, ()>;
     /// Stops a session; returns when it is settled.
     fn interrupt<'a>(&'a self, session: &'a SessionId) -> Answer<'a, ()>;
+    /// Sends to the background what calls of a session wait for.
+    fn background<'a>(&'a self, session: &'a SessionId) -> Answer<'a, ()>;
     /// Asks for a compaction.
     fn compact<'a>(&'a self, session: &'a SessionId) -> Answer<'a, ()>;
     /// Chooses the agent of the next steps.
     fn switch_agent<'a>(&'a self, session: &'a SessionId, agent: AgentId) -> Answer<'a, ()>;
     /// Chooses the model of the next steps.
     fn switch_model<'a>(&'a self, session: &'a SessionId, model: ModelRef) -> Answer<'a, ()>;
+    /// Stages a revert.
+    fn stage_revert<'a>(&'a self, session: &'a SessionId, input: StageRevert) -> Answer<'a, Revert>;
+    /// Takes a staged revert back.
+    fn clear_revert<'a>(&'a self, session: &'a SessionId) -> Answer<'a, ()>;
+    /// Makes a staged revert final.
+    fn commit_revert<'a>(&'a self, session: &'a SessionId) -> Answer<'a, ()>;
+    /// Copies a session's history into a new one.
+    fn fork<'a>(&'a self, session: &'a SessionId, input: ForkSession) -> Answer<'a, SessionInfo>;
+    /// Asks for a move.
+    fn move_to<'a>(&'a self, session: &'a SessionId, input: MoveSession) -> Answer<'a, ()>;
+    /// Deletes a session with its children.
+    fn delete<'a>(&'a self, session: &'a SessionId) -> Answer<'a, ()>;
+    /// Changes when a pending input joins.
+    fn change_delivery<'a>(
+        &'a self,
+        session: &'a SessionId,
+        input: &'a MessageId,
+        delivery: Delivery,
+    ) -> Answer<'a, ()>;
+    /// Takes a pending input back.
+    fn cancel_input<'a>(&'a self, session: &'a SessionId, input: &'a MessageId) -> Answer<'a, ()>;
     /// Reads the active history.
     fn context<'a>(&'a self, session: &'a SessionId) -> Answer<'a, Vec<Message>>;
 }

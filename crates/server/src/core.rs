@@ -9,20 +9,21 @@ use abide_core::location::{Location, LocationError};
 use abide_core::permission::PermissionService;
 use abide_core::question::QuestionService;
 use abide_core::session::place::PlaceError;
-use abide_core::session::{self, FileInput, PromptSession, SessionsError};
+use abide_core::session::{self, FileInput, ForkPoint, PromptSession, SessionsError};
 use abide_core::store::Store;
 use abide_core::world::World;
-use abide_protocol::body::{CreateSession, SendPrompt};
+use abide_protocol::body::{CreateSession, ForkSession, MoveSession, SendPrompt, StageRevert};
 use abide_protocol::error::{ApiError, InvalidKind};
 use abide_protocol::wire::{
     CommandInfo, EntryKind, FileEntry, IntegrationInfo, ModelInfo, ProviderInfo, ReferenceInfo, SkillInfo,
 };
 use abide_schema::agent::AgentInfo;
 use abide_schema::location::{LocationInfo, LocationRef};
-use abide_schema::message::Message;
+use abide_schema::message::{Message, Revert};
 use abide_schema::model::ModelRef;
+use abide_schema::prompt::Delivery;
 use abide_schema::session::{Admitted, SessionInfo};
-use abide_schema::{AgentId, CredentialId, IntegrationId, ProviderId, SessionId};
+use abide_schema::{AgentId, CredentialId, IntegrationId, MessageId, ProviderId, Seq, SessionId};
 use futures_util::FutureExt as _;
 use tokio::io::AsyncReadExt as _;
 use tokio_util::io::ReaderStream;
@@ -50,6 +51,8 @@ impl From<SessionsError> for Failure {
                 ApiError::InvalidRequest { message, kind, field: Some(field.to_owned()) }.into()
             }
             SessionsError::Place(error) => error.into(),
+            // What stands in the way is the user's: it must be named.
+            SessionsError::Restore(_) => ApiError::Unknown { message, reference: None }.into(),
             other @ (SessionsError::Store(_) | SessionsError::Append(_) | _) => Self::internal(other),
         }
     }
@@ -185,6 +188,14 @@ impl Backend for App {
         .boxed()
     }
 
+    fn background<'a>(&'a self, session: &'a SessionId) -> Answer<'a, ()> {
+        async move {
+            self.sessions().background(session).await?;
+            Ok(())
+        }
+        .boxed()
+    }
+
     fn compact<'a>(&'a self, session: &'a SessionId) -> Answer<'a, ()> {
         async move { Ok(self.sessions().compact(session).await?) }.boxed()
     }
@@ -195,6 +206,60 @@ impl Backend for App {
 
     fn switch_model<'a>(&'a self, session: &'a SessionId, model: ModelRef) -> Answer<'a, ()> {
         async move { Ok(self.sessions().switch_model(session, model).await?) }.boxed()
+    }
+
+    fn stage_revert<'a>(&'a self, session: &'a SessionId, input: StageRevert) -> Answer<'a, Revert> {
+        let StageRevert { message_id, files } = input;
+        let input = session::StageRevert { message_id, files: files.unwrap_or(true), inclusive: None };
+        async move { Ok(self.sessions().stage_revert(session, input).await?) }.boxed()
+    }
+
+    fn clear_revert<'a>(&'a self, session: &'a SessionId) -> Answer<'a, ()> {
+        async move { Ok(self.sessions().clear_revert(session).await?) }.boxed()
+    }
+
+    fn commit_revert<'a>(&'a self, session: &'a SessionId) -> Answer<'a, ()> {
+        async move { Ok(self.sessions().commit_revert(session).await?) }.boxed()
+    }
+
+    fn fork<'a>(&'a self, session: &'a SessionId, input: ForkSession) -> Answer<'a, SessionInfo> {
+        let ForkSession { id, message_id, at, title } = input;
+        async move {
+            let point = match (message_id, at) {
+                (Some(message), None) => ForkPoint::Before(message),
+                (None, Some(at)) => ForkPoint::At(Seq(at)),
+                (None, None) => ForkPoint::End,
+                (Some(_), Some(_)) => {
+                    let message = "give either a message or a position, not both";
+                    return Err(ApiError::invalid(InvalidKind::Payload, message).into());
+                }
+            };
+            Ok(self.sessions().fork(session, session::ForkSession { id, point, title }).await?)
+        }
+        .boxed()
+    }
+
+    fn move_to<'a>(&'a self, session: &'a SessionId, input: MoveSession) -> Answer<'a, ()> {
+        let MoveSession { location, project_id } = input;
+        let input = session::MoveSession { location, project_id };
+        async move { Ok(self.sessions().move_to(session, input).await?) }.boxed()
+    }
+
+    fn delete<'a>(&'a self, session: &'a SessionId) -> Answer<'a, ()> {
+        async move { Ok(self.sessions().delete(session).await?) }.boxed()
+    }
+
+    fn change_delivery<'a>(
+        &'a self,
+        session: &'a SessionId,
+        input: &'a MessageId,
+        delivery: Delivery,
+    ) -> Answer<'a, ()> {
+        async move { Ok(self.sessions().change_delivery(session, input, delivery).await.map(drop)?) }.boxed()
+    }
+
+    fn cancel_input<'a>(&'a self, session: &'a SessionId, input: &'a MessageId) -> Answer<'a, ()> {
+        async move { Ok(self.sessions().cancel_input(session, input).await.map(drop)?) }.boxed()
     }
 
     fn context<'a>(&'a self, session: &'a SessionId) -> Answer<'a, Vec<Message>> {

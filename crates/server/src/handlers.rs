@@ -4,6 +4,7 @@ mod asks;
 mod catalogue;
 mod events;
 mod files;
+mod inbox;
 mod integrations;
 mod messages;
 mod sessions;
@@ -38,6 +39,7 @@ pub(crate) async fn dispatch(context: Context) -> Result<Response, Refusal> {
         Op::SessionPrompt => sessions::prompt(context).await,
         Op::SessionCompact => sessions::compact(&context).await,
         Op::SessionWait => sessions::wait(&context).await,
+        Op::SessionBackground => sessions::background(&context).await,
         Op::SessionInterrupt => sessions::interrupt(&context).await,
         Op::SessionContext => messages::context(&context).await,
         Op::MessageList => messages::list(&context).await,
@@ -68,10 +70,16 @@ pub(crate) async fn dispatch(context: Context) -> Result<Response, Refusal> {
         Op::IntegrationAttemptCancel => integrations::cancel_attempt(&context).await,
         Op::CredentialUpdate => integrations::relabel(context).await,
         Op::CredentialRemove => integrations::remove(&context).await,
-        op @ (Op::RevertStage
-        | Op::RevertClear
-        | Op::RevertCommit
-        | Op::PtyList
+        Op::SessionFork => sessions::fork(context).await,
+        Op::SessionMove => sessions::move_to(context).await,
+        Op::SessionDelete => sessions::delete(&context).await,
+        Op::InboxList => inbox::list(&context).await,
+        Op::InboxUpdate => inbox::update(context).await,
+        Op::InboxCancel => inbox::cancel(&context).await,
+        Op::RevertStage => sessions::stage_revert(context).await,
+        Op::RevertClear => sessions::clear_revert(&context).await,
+        Op::RevertCommit => sessions::commit_revert(&context).await,
+        op @ (Op::PtyList
         | Op::PtyCreate
         | Op::PtyGet
         | Op::PtyUpdate

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use abide_ai::protocols::{anthropic_messages, gemini, openai_compatible_chat, openai_responses};
+use abide_ai::protocols::{anthropic_messages, bedrock_converse, gemini, openai_compatible_chat, openai_responses};
 use abide_ai::route::auth::Auth;
 use abide_ai::route::endpoint::EndpointPatch;
 use abide_ai::route::{ModelSelection, Route, RoutePatch};
@@ -20,19 +20,11 @@ use super::raise::{self, Raised};
 /// The wire format of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wire {
+    Bedrock,
     Chat,
     Gemini,
     Messages,
     Responses,
-}
-
-/// Why a recording has no checks.
-pub(super) fn left_out(name: &str) -> Option<&'static str> {
-    let (group, _) = name.split_once('/')?;
-    match group {
-        "bedrock-converse" => Some("the bedrock-converse protocol does not exist yet"),
-        _ => None,
-    }
 }
 
 /// One interaction.
@@ -51,6 +43,7 @@ impl Exchange {
             wire(&request.url).ok_or_else(|| format!("no known wire format behind {}", request.url))?;
         let body: Value = serde_json::from_str(&request.body).map_err(|error| error.to_string())?;
         let raised = match wire {
+            Wire::Bedrock => raise::bedrock(&body),
             Wire::Chat => raise::chat(&body),
             Wire::Gemini => raise::gemini(&body, model),
             Wire::Messages => raise::messages(&body, name),
@@ -112,6 +105,9 @@ fn wire(url: &str) -> Option<(Wire, &str, &str)> {
     if let Some((base_url, rest)) = url.split_once("/models/") {
         return Some((Wire::Gemini, base_url, rest.strip_suffix(":streamGenerateContent?alt=sse")?));
     }
+    if let Some((base_url, rest)) = url.split_once("/model/") {
+        return Some((Wire::Bedrock, base_url, rest.strip_suffix("/converse-stream")?));
+    }
     [(Wire::Chat, "/chat/completions"), (Wire::Messages, "/messages"), (Wire::Responses, "/responses")]
         .into_iter()
         .find_map(|(wire, path)| Some((wire, url.strip_suffix(path)?, "")))
@@ -120,6 +116,7 @@ fn wire(url: &str) -> Option<(Wire, &str, &str)> {
 fn route(wire: Wire) -> Route {
     match wire {
         Wire::Chat => openai_compatible_chat::route(),
+        Wire::Bedrock => bedrock_converse::route(),
         Wire::Gemini => gemini::route(),
         Wire::Messages => anthropic_messages::route(),
         Wire::Responses => openai_responses::plain_route(),

@@ -2,6 +2,7 @@
 //! sends this body. Only what a caller can say is used; whatever the body holds beyond that must come
 //! from the crate itself, or the bodies differ.
 
+mod bedrock;
 mod chat;
 mod gemini;
 mod messages;
@@ -14,6 +15,7 @@ use abide_ai::schema::options::GenerationOptions;
 use abide_ai::{RequestInput, ToolDefinition};
 use serde_json::Value;
 
+pub use bedrock::bedrock;
 pub use chat::chat;
 pub use gemini::gemini;
 pub use messages::messages;

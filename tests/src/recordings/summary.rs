@@ -1,5 +1,7 @@
 //! Events in the words of `expected.json`.
 
+use std::collections::VecDeque;
+
 use abide_ai::schema::JsonObject;
 use abide_ai::schema::ProviderMetadata;
 use abide_ai::schema::messages::Part;
@@ -108,6 +110,9 @@ fn summary(exchange: &Exchange, outcome: &Outcome) -> Result<JsonObject, String>
     set("usage", usage);
     set("deltas", deltas(&outcome.events));
     set("reasoningField", reasoning_field(&outcome.events));
+    if exchange.wire == Wire::Bedrock {
+        set("frames", n_frames(exchange)?.into());
+    }
     if exchange.wire == Wire::Gemini {
         set("signatures", signatures(&response));
     }
@@ -125,6 +130,7 @@ fn summary(exchange: &Exchange, outcome: &Outcome) -> Result<JsonObject, String>
 const fn protocol(wire: Wire) -> &'static str {
     match wire {
         Wire::Chat => "openai-chat",
+        Wire::Bedrock => "bedrock-converse",
         Wire::Gemini => "gemini",
         Wire::Messages => "anthropic-messages",
         Wire::Responses => "openai-responses",
@@ -173,6 +179,13 @@ fn reasoning_field(events: &[LLMEvent]) -> Value {
         .map(|end| value(end.provider_metadata.as_ref(), "reasoningField"))
         .find(|field| !field.is_null())
         .unwrap_or_default()
+}
+
+fn n_frames(exchange: &Exchange) -> Result<usize, String> {
+    let mut frames = VecDeque::new();
+    let mut decoder = exchange.request.model.route.framing().decoder();
+    decoder.push(&exchange.body, &mut frames).map_err(|error| error.to_string())?;
+    Ok(frames.len())
 }
 
 fn signatures(response: &LLMResponse) -> Value {

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use abide_tests::provider::{Provider, Reply};
 use abide_tests::sandbox::{Sandbox, stderr, stdout};
+use abide_tests::{crash, http};
 use serde_json::{Value, json};
 
 /// Kills of one run; `ABIDE_KILLS` asks for more.
-const KILLS: u64 = 6;
+const KILLS: u64 = 14;
 /// Steps of the loop.
 const STEPS: usize = 50;
 
@@ -23,21 +24,7 @@ impl Moments {
 }
 
 async fn request(method: &str, url: &str, body: Option<Value>) -> Value {
-    let text = body.map(|body| body.to_string()).unwrap_or_default();
-    let (host, path) = url.trim_start_matches("http://").split_once('/').unwrap();
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    let mut stream = tokio::net::TcpStream::connect(host).await.unwrap();
-    let head = format!(
-        "{method} /{path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{text}",
-        text.len()
-    );
-    stream.write_all(head.as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await.unwrap();
-    let answer = String::from_utf8(answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.1 2"), "{method} {url}: {answer}");
-    serde_json::from_str(body).unwrap_or_default()
+    http::request(method, url, body.as_ref()).await.unwrap()
 }
 
 async fn is_done(url: &str, session: &str) -> bool {
@@ -117,13 +104,16 @@ async fn a_loop_survives_kills_at_random_moments() {
 }
 
 async fn history(url: &str, session: &str) -> Vec<Value> {
-    let mut events: Vec<Value> = Vec::new();
-    loop {
-        let after = events.last().map(|event| format!("&after={}", event["durable"]["seq"])).unwrap_or_default();
-        let page = request("GET", &format!("{url}/api/session/{session}/history?limit=100{after}"), None).await;
-        events.extend(page["data"].as_array().cloned().unwrap_or_default());
-        if page["hasMore"] != true {
-            return events;
+    http::history(url, session).await.unwrap()
+}
+
+/// The long form is `cargo xtask crash`.
+#[tokio::test]
+async fn each_fault_point_leaves_a_sound_session() {
+    // One case in five, so that every workload and both protocols are among them.
+    for case in crash::each_point().into_iter().step_by(5) {
+        if let Err(broken) = crash::run(&case).await {
+            panic!("{case:?}: {broken}");
         }
     }
 }

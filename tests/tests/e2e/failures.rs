@@ -48,9 +48,45 @@ async fn a_permission_without_a_terminal_ends_with_3_and_names_the_request() {
     check(&output, 3, &["edit new.txt", "per_", "--auto"]);
     assert!(!sandbox.project().join("new.txt").exists());
     assert_eq!(provider.requests().len(), 1);
+    let output = sandbox.abide(&["run", "--format", "json", "write it"]).await;
+    check(&output, 3, &["edit new.txt"]);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(document["error"]["message"].as_str().unwrap().contains("edit new.txt"), "{document}");
     let output = sandbox.abide(&["run", "--auto", "write it"]).await;
     check(&output, 0, &["allowed once"]);
     assert_eq!(std::fs::read_to_string(sandbox.project().join("new.txt")).unwrap(), "x");
+}
+
+#[tokio::test]
+async fn signals_settle_the_session_and_end_with_130() {
+    for signal in [rustix::process::Signal::TERM, rustix::process::Signal::INT] {
+        let provider = Provider::start(Duration::ZERO, |_| Reply::Call {
+            id: "c1".into(),
+            name: "shell".into(),
+            input: json!({ "command": "touch began; sleep 60" }),
+        })
+        .await;
+        let sandbox = Sandbox::new();
+        let mut config = provider.config();
+        config["permissions"] = json!([{ "action": "*", "resource": "*", "effect": "allow" }]);
+        sandbox.configure(&config);
+        let mut command = sandbox.command(&["run", "--format", "json", "wait"]);
+        let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        while !sandbox.project().join("began").exists() {
+            assert!(std::time::Instant::now() < deadline, "the command does not begin");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+        let output = tokio::time::timeout(Duration::from_secs(60), child.wait_with_output()).await.unwrap().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(document["error"]["code"], "aborted", "{document}");
+        // Nothing is left to a recovery.
+        let recovered = sandbox.abide(&["session", "recover", "--dry-run"]).await;
+        assert!(stdout(&recovered).contains("nothing is left to settle"), "{}", stdout(&recovered));
+    }
 }
 
 #[tokio::test]
@@ -68,6 +104,10 @@ async fn wrong_words_end_with_2_and_say_what_is_right() {
     check(&sandbox.abide(&["run", "-c", "hi"]).await, 1, &["no session"]);
     check(&sandbox.abide(&["run", "-m", "test/none", "hi"]).await, 4, &["none", "abide models"]);
     assert_eq!(provider.requests().len(), 0);
+    // None of them left a session.
+    let listed = sandbox.abide(&["session", "list", "--format", "json"]).await;
+    let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!(listed, json!([]));
 }
 
 #[tokio::test]

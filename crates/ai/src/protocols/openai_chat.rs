@@ -48,6 +48,20 @@ pub enum InlineMarks {
     Never,
     /// `cache_control` on parts, for `anthropic/…` and `qwen/…` ids.
     ByModelId,
+    /// `cache_control` on parts, for Claude models.
+    Claude,
+    /// `cache_control` on parts, for Qwen models.
+    Qwen,
+}
+
+/// How a variant of the protocol takes the reasoning of earlier turns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReasoningReplay {
+    /// As the field it came in, or as `reasoning_details` where it has them.
+    #[default]
+    Field,
+    /// Only with `reasoning_details`, and `reasoning` beside them.
+    Details,
 }
 
 /// The protocol.
@@ -55,6 +69,8 @@ pub enum InlineMarks {
 pub struct OpenAiChat {
     /// Inline cache marks.
     pub marks: InlineMarks,
+    /// Reasoning of earlier turns.
+    pub replay: ReasoningReplay,
 }
 
 impl Protocol for OpenAiChat {
@@ -68,7 +84,7 @@ impl Protocol for OpenAiChat {
 
     #[tracing::instrument(name = "OpenAIChat.fromRequest", level = "trace", skip_all)]
     fn body_from(&self, request: &LLMRequest) -> Result<ChatBody, AIError> {
-        lower::from_request(request, self.cache_marks(request) != CacheSupport::None)
+        lower::from_request(request, self.replay, self.cache_marks(request) != CacheSupport::None)
     }
 
     fn initial(&self, request: &LLMRequest) -> ChatState {
@@ -104,19 +120,26 @@ impl Protocol for OpenAiChat {
     }
 
     fn cache_marks(&self, request: &LLMRequest) -> CacheSupport {
+        let id = request.model.id.as_str().to_ascii_lowercase();
         match self.marks {
-            InlineMarks::Never => CacheSupport::None,
-            InlineMarks::ByModelId => {
-                let id = request.model.id.as_str().trim_start_matches('~');
-                if id.starts_with("anthropic/") {
-                    CacheSupport::Full
-                } else if id.starts_with("qwen/") {
-                    CacheSupport::SystemAndTail
-                } else {
-                    CacheSupport::None
-                }
-            }
+            InlineMarks::ByModelId => marks_by_model_id(request),
+            InlineMarks::Claude if id.contains("claude") => CacheSupport::Full,
+            InlineMarks::Qwen if id.contains("qwen") || id.contains("qwq") => CacheSupport::SystemAndTail,
+            InlineMarks::Never | InlineMarks::Claude | InlineMarks::Qwen => CacheSupport::None,
         }
+    }
+}
+
+/// The automatic cache marks of gateways whose ids name the vendor: all for `anthropic/…`, system and
+/// tail for `qwen/…`. A leading `~` is no part of the name.
+pub(crate) fn marks_by_model_id(request: &LLMRequest) -> CacheSupport {
+    let id = request.model.id.as_str().trim_start_matches('~');
+    if id.starts_with("anthropic/") {
+        CacheSupport::Full
+    } else if id.starts_with("qwen/") {
+        CacheSupport::SystemAndTail
+    } else {
+        CacheSupport::None
     }
 }
 

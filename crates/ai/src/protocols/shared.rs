@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::route::framing::Frame;
 use crate::route::protocol::DecodeError;
+use crate::schema::JsonObject;
 use crate::schema::errors::AIError;
 use crate::schema::ids::RouteId;
 use crate::schema::messages::{
@@ -245,4 +246,42 @@ pub fn fit_thinking_budget(budget: i64, max_tokens: Option<u64>, min: i64) -> i6
 pub fn lenient<'de, D: serde::Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Option<T>, D::Error> {
     let value = Option::<Value>::deserialize(deserializer)?;
     Ok(value.and_then(|value| serde_json::from_value(value).ok()))
+}
+
+/// What an option of a variant must be to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OptionKind {
+    /// An object.
+    Object,
+    /// An object, of which only these fields are sent.
+    Fields(&'static [&'static str]),
+    /// A list.
+    List,
+    /// A string.
+    Text,
+    /// A boolean.
+    Flag,
+}
+
+/// Options of a request that a variant of a protocol takes under a name of its own; one of another
+/// form is dropped alone.
+pub(crate) fn options(request: &LLMRequest, known: &[(&str, &str, OptionKind)]) -> JsonObject {
+    let mut out = JsonObject::new();
+    for (option, field, kind) in known {
+        let found = request.option(option).and_then(|value| match (kind, value) {
+            (OptionKind::Fields(fields), Value::Object(object)) => {
+                let kept = object.iter().filter(|(key, _)| fields.contains(&key.as_str()));
+                Some(Value::Object(kept.map(|(key, value)| (key.clone(), value.clone())).collect()))
+            }
+            (OptionKind::Object, Value::Object(_))
+            | (OptionKind::List, Value::Array(_))
+            | (OptionKind::Text, Value::String(_))
+            | (OptionKind::Flag, Value::Bool(_)) => Some(value.clone()),
+            (_, _) => None,
+        });
+        if let Some(value) = found {
+            out.insert((*field).to_owned(), value);
+        }
+    }
+    out
 }

@@ -1,10 +1,12 @@
 //! Anthropic.
 
-use super::{Provider, ProviderOptions};
+use super::{Api, Provider, ProviderOptions};
 use crate::protocols::anthropic_messages;
+use crate::provider_package::Setup;
 use crate::route::auth::{Auth, Secret};
 use crate::route::auth_options::AuthOptions;
-use crate::schema::model::Compatibility;
+use crate::schema::errors::ConfigurationError;
+use crate::schema::model::{Compatibility, LanguageModel};
 
 /// The id of the provider.
 pub const ID: &str = "anthropic";
@@ -32,4 +34,11 @@ pub fn configure(options: Options) -> Provider {
     };
     let route = anthropic_messages::route();
     Provider::new(ID, &route, options.common, auth, Compatibility::default())
+}
+
+/// Makes a model of settings.
+pub(crate) fn package(mut setup: Setup<'_>, _: Option<Api>) -> Result<LanguageModel, ConfigurationError> {
+    let auth_token = setup.text("authToken")?.map(Secret::from);
+    let (common, selection) = setup.finish();
+    configure(Options { common, auth_token }).select(selection)
 }

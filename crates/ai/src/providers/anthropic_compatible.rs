@@ -1,13 +1,14 @@
 //! Any server that speaks the Messages protocol under its own address.
 
-use super::Provider;
 use super::anthropic::{HEADER, Options};
+use super::{Api, Provider};
 use crate::protocols::anthropic_messages;
-use crate::route::auth::{Auth, Credential};
+use crate::provider_package::Setup;
+use crate::route::auth::{Auth, Credential, Secret};
 use crate::route::auth_options::{AuthOptions, ProviderAuthOption};
 use crate::route::endpoint::EndpointPatch;
 use crate::schema::errors::ConfigurationError;
-use crate::schema::model::Compatibility;
+use crate::schema::model::{Compatibility, LanguageModel};
 
 /// The id of the provider, unless another is configured.
 pub const ID: &str = "anthropic-compatible";
@@ -36,4 +37,11 @@ pub fn configure(options: Options) -> Result<Provider, ConfigurationError> {
         ..crate::route::RoutePatch::default()
     });
     Ok(Provider::new(ID, &route, options.common, auth, Compatibility::default()))
+}
+
+/// Makes a model of settings.
+pub(crate) fn package(mut setup: Setup<'_>, _: Option<Api>) -> Result<LanguageModel, ConfigurationError> {
+    let auth_token = setup.text("authToken")?.map(Secret::from);
+    let (common, selection) = setup.finish();
+    configure(Options { common, auth_token })?.select(selection)
 }

@@ -1,7 +1,7 @@
 //! Cerebras.
 
 use super::{Provider, ProviderOptions, openai_compatible};
-use crate::schema::model::Compatibility;
+use crate::schema::model::{Compatibility, MaxTokensField};
 
 /// The id of the provider.
 pub const ID: &str = "cerebras";
@@ -12,6 +12,10 @@ pub const ENV: &[&str] = &["CEREBRAS_API_KEY"];
 
 /// Configures the provider.
 pub fn configure(options: ProviderOptions) -> Provider {
-    let compatibility = Compatibility::default();
+    let compatibility = Compatibility {
+        max_tokens_field: Some(MaxTokensField::MaxTokens),
+        supports_store: Some(false),
+        ..Compatibility::default()
+    };
     openai_compatible::named(ID, BASE_URL, ENV, compatibility, options)
 }

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Provider, ProviderOptions};
+use super::{Api, Provider, ProviderOptions};
 use crate::protocols::{openai_chat, openai_responses};
+use crate::provider_package::Setup;
 use crate::route::ModelSelection;
 use crate::route::auth_options::AuthOptions;
 use crate::schema::JsonObject;
@@ -78,23 +79,17 @@ impl OpenAi {
     /// Selects a model with defaults and overrides of its own.
     ///
     /// # Errors
-    /// Never for the default address.
+    /// When there is no such API.
     pub fn select(&self, api: Api, selection: ModelSelection) -> Result<LanguageModel, ConfigurationError> {
         let provider = match api {
             Api::Chat => &self.chat,
             Api::Responses => &self.responses,
+            Api::Messages | Api::Gemini | Api::Converse => {
+                return Err(ConfigurationError::new(ID, "there is no API messages; known are responses, chat"));
+            }
         };
         provider.select(with_default_options(selection, api))
     }
-}
-
-/// The APIs of OpenAI.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Api {
-    /// Chat.
-    Chat,
-    /// Responses.
-    Responses,
 }
 
 /// Puts OpenAI's default options under those of the caller.
@@ -123,4 +118,11 @@ pub(crate) fn default_options(id: &str, api: Api) -> JsonObject {
         }
     }
     options
+}
+
+/// Makes a model of settings.
+pub(crate) fn package(mut setup: Setup<'_>, api: Option<Api>) -> Result<LanguageModel, ConfigurationError> {
+    let (organization, project) = (setup.text("organization")?, setup.text("project")?);
+    let (common, selection) = setup.finish();
+    configure(Options { common, organization, project }).select(api.unwrap_or(Api::Responses), selection)
 }

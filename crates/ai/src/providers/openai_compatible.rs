@@ -1,10 +1,12 @@
 //! Any server that speaks the Chat protocol under its own address.
 
-use super::{Provider, ProviderOptions};
+use super::{Api, Provider, ProviderOptions};
 use crate::protocols::{open_responses, openai_compatible_chat};
+use crate::provider_package::Setup;
 use crate::route::auth::{Auth, Credential};
 use crate::route::auth_options::{AuthOptions, ProviderAuthOption};
-use crate::schema::model::{Compatibility, MaxTokensField};
+use crate::schema::errors::ConfigurationError;
+use crate::schema::model::{Compatibility, LanguageModel, MaxTokensField};
 
 /// The id of the provider, unless another is configured.
 pub const ID: &str = "openai-compatible";
@@ -60,4 +62,13 @@ pub(crate) fn local(id: &str, base_url: &str, env: &[&str], mut options: Provide
     let auth = optional_bearer(&options, env);
     let compatibility = Compatibility { require_alternating_roles: Some(true), ..cautious() };
     Provider::new(id, &openai_compatible_chat::route(), options, auth, compatibility)
+}
+
+/// Makes a model of settings.
+pub(crate) fn package(setup: Setup<'_>, api: Option<Api>) -> Result<LanguageModel, ConfigurationError> {
+    let (common, selection) = setup.finish();
+    match api {
+        Some(Api::Responses) => configure_responses(common).select(selection),
+        Some(Api::Chat | Api::Messages | Api::Gemini | Api::Converse) | None => configure(common).select(selection),
+    }
 }

@@ -1,7 +1,6 @@
 //! Together AI.
 
 use super::{Provider, ProviderOptions, openai_compatible};
-use crate::schema::model::Compatibility;
 
 /// The id of the provider.
 pub const ID: &str = "togetherai";
@@ -12,6 +11,6 @@ pub const ENV: &[&str] = &["TOGETHER_API_KEY", "TOGETHER_AI_API_KEY"];
 
 /// Configures the provider.
 pub fn configure(options: ProviderOptions) -> Provider {
-    let compatibility = Compatibility::default();
+    let compatibility = openai_compatible::cautious();
     openai_compatible::named(ID, BASE_URL, ENV, compatibility, options)
 }

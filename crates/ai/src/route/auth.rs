@@ -1,11 +1,18 @@
 //! Per-request authentication.
 
+mod aws;
+mod google;
+
+pub use aws::{AwsCredentials, AwsSignature};
+pub use google::GoogleDefault;
+
 use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use url::Url;
 
+use super::executor::HttpExecutor;
 use super::headers::Headers;
 use super::host::Host;
 use crate::schema::errors::{AIError, AIErrorKind, AuthenticationKind};
@@ -64,6 +71,8 @@ pub struct AuthInput<'a> {
     pub body: &'a [u8],
     /// Environment and clock.
     pub host: &'a dyn Host,
+    /// The network, for credentials that must be fetched.
+    pub http: &'a dyn HttpExecutor,
 }
 
 /// A loader of a credential.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, stream};
 use serde_json::Value;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::{Instrument as _, debug_span};
 use url::Url;
 
@@ -19,7 +19,7 @@ use super::framing::{Frame, FrameDecoder, Framing};
 use super::headers::Headers;
 use super::host::{Host, ProcessHost};
 use super::protocol::{Flow, FrameParser};
-use super::transport::http::{Silence, Timers, open};
+use super::transport::http::{SentTo, Silence, Timers, Wait, open, open_at};
 use super::transport::websocket::{SocketRequest, socket_url};
 use super::transport::websocket_channel::{ChannelOptions, Exchange, Execution, WebSocketChannelExecutor};
 use crate::cache_policy;
@@ -178,7 +178,17 @@ impl LlmClient {
             .model
             .route
             .auth()
-            .apply(AuthInput { request: &request, method: "POST", url: &url, body: &body, host: &*self.host }, headers)
+            .apply(
+                AuthInput {
+                    request: &request,
+                    method: "POST",
+                    url: &url,
+                    body: &body,
+                    host: &*self.host,
+                    http: &*self.http,
+                },
+                headers,
+            )
             .await?;
         headers.set("content-type", "application/json");
         let timers = Timers::new(&url, request.http.as_ref());
@@ -211,11 +221,19 @@ struct HttpCall {
 impl HttpCall {
     async fn run(self) -> Result<Execution, AIError> {
         let Self { exchange, framing, timers, http, middleware, host } = self;
+        let sent_to = SentTo::new(&exchange.url);
+        let noted = sent_to.clone();
         let send = move |exchange: HttpRequest| match middleware {
             None => http.execute(exchange),
-            Some(middleware) => middleware.handle(exchange, Box::new(move |exchange| http.execute(exchange))),
+            Some(middleware) => {
+                let next = move |exchange: HttpRequest| {
+                    noted.note(&exchange.url);
+                    http.execute(exchange)
+                };
+                middleware.handle(exchange, Box::new(next))
+            }
         };
-        let (response, context) = open(exchange, timers, &*host, send).await?;
+        let (response, context) = open_at(exchange, timers, &*host, &sent_to, send).await?;
         Ok(Execution { body: response.body, framing, http: Some(context), timers, complete: None })
     }
 }
@@ -261,11 +279,15 @@ fn compile(request: &LLMRequest) -> Result<Compiled, AIError> {
     let request = cache_policy::apply(&request);
     let route = &request.model.route;
     let mut body = route.protocol().encode(&request)?;
+    let mut over = route.body_for(&request);
     if let Some(overlay) = request.http.as_ref().and_then(|http| http.body.as_ref()) {
+        merge_json(&mut over, overlay);
+    }
+    if !over.is_empty() {
         let Ok(Value::Object(mut object)) = serde_json::from_slice::<Value>(&body) else {
             return Err(AIError::invalid_request("http.body can only overlay JSON object request bodies"));
         };
-        merge_json(&mut object, overlay);
+        merge_json(&mut object, &over);
         body = crate::protocols::shared::json_text(&Value::Object(object)).into_bytes();
     }
     let url = route.endpoint().render(
@@ -334,6 +356,8 @@ struct Running {
     timers: Timers,
     silence: Silence,
     has_bytes: bool,
+    /// How long the provider sent no content.
+    quiet: Duration,
     /// The body as received, until its first frame: an answer that is no stream has none.
     head: Option<Vec<u8>>,
     content_type: String,
@@ -376,6 +400,7 @@ impl Running {
             timers: execution.timers,
             silence: Silence::default(),
             has_bytes: false,
+            quiet: Duration::ZERO,
             head: Some(Vec::new()),
             finish_required: request.model.compatibility.is_finish_required(),
             frames: VecDeque::new(),
@@ -401,9 +426,14 @@ impl Running {
                 }
                 return None;
             }
-            let limit = if self.has_bytes { self.timers.chunk } else { self.timers.first };
+            let silence = if self.has_bytes { self.timers.chunk } else { self.timers.first };
+            let wait = Wait::shorter(silence, self.timers.content, self.quiet);
             let mut out = std::mem::take(&mut self.events);
-            let done = match self.silence.next_chunk(&mut self.body, limit, self.context.as_ref()).await {
+            let started = Instant::now();
+            let next = self.silence.next_chunk(&mut self.body, wait, self.context.as_ref()).await;
+            // Only the provider's time counts, not the time in which nobody asks for events.
+            self.quiet = self.quiet.saturating_add(started.elapsed());
+            let done = match next {
                 Some(Ok(chunk)) => {
                     self.has_bytes |= !chunk.is_empty();
                     self.take_chunk(&chunk, &mut out)
@@ -416,6 +446,9 @@ impl Running {
             }
             if self.is_body_done {
                 self.drain().await;
+            }
+            if !out.is_empty() {
+                self.quiet = Duration::ZERO;
             }
             out.reverse();
             self.events = out;

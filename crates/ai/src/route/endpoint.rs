@@ -64,6 +64,10 @@ impl Endpoint {
         self.base_url.as_deref()
     }
 
+    pub(crate) fn without_base_url(self) -> Self {
+        Self { base_url: None, ..self }
+    }
+
     /// The host of the base URL, lower-case; empty when there is none.
     pub fn host(&self) -> String {
         self.base_url

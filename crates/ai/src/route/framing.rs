@@ -1,13 +1,17 @@
 //! Bytes to frames, incrementally and within limits.
 
+mod aws;
 mod sse;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use serde_json::Value;
 
 use crate::schema::errors::AIError;
+
+pub(crate) use aws::EXCEPTION;
 
 /// The most bytes of one frame.
 pub const MAX_FRAME_BYTES: usize = 16 * 1024 * 1024;
@@ -19,6 +23,8 @@ pub struct Frame {
     pub name: Bytes,
     /// The payload, valid UTF-8.
     pub data: Bytes,
+    /// The headers of a binary frame, as a JSON object.
+    pub headers: Option<Bytes>,
     /// Whether the body ended inside this frame.
     pub is_cut: bool,
 }
@@ -29,9 +35,16 @@ impl Frame {
         Self { data: data.into(), ..Self::default() }
     }
 
-    /// The payload as text.
+    /// The payload as text, for errors; of a binary frame headers and payload.
     pub fn text(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(&self.data)
+        let data = String::from_utf8_lossy(&self.data);
+        match &self.headers {
+            None => data,
+            Some(headers) => {
+                let (headers, body) = (String::from_utf8_lossy(headers), Value::from(data));
+                Cow::Owned(format!("{{\"headers\":{headers},\"body\":{body}}}"))
+            }
+        }
     }
 }
 
@@ -44,6 +57,8 @@ pub enum Framing {
     SseWithDone,
     /// Server-sent events of these names only; an unnamed event is called `message`.
     SseEvents(&'static [&'static str]),
+    /// Binary messages of AWS.
+    AwsEventStream,
     /// One JSON value a line.
     Lines,
     /// The whole body is one frame.
@@ -55,13 +70,19 @@ pub enum Framing {
 impl Framing {
     /// A decoder for one body.
     pub fn decoder(self) -> FrameDecoder {
-        FrameDecoder { framing: self, sse: sse::SseDecoder::default(), buffer: Vec::new() }
+        FrameDecoder {
+            framing: self,
+            sse: sse::SseDecoder::default(),
+            aws: aws::AwsDecoder::default(),
+            buffer: Vec::new(),
+        }
     }
 
     /// The media type a client asks for.
     pub const fn accept(self) -> &'static str {
         match self {
             Self::Sse | Self::SseWithDone | Self::SseEvents(_) => "text/event-stream",
+            Self::AwsEventStream => "application/vnd.amazon.eventstream",
             Self::Lines => "application/x-ndjson",
             Self::Document | Self::Message => "application/json",
         }
@@ -73,6 +94,7 @@ impl Framing {
 pub struct FrameDecoder {
     framing: Framing,
     sse: sse::SseDecoder,
+    aws: aws::AwsDecoder,
     buffer: Vec<u8>,
 }
 
@@ -81,13 +103,14 @@ impl FrameDecoder {
     /// piece where they can.
     ///
     /// # Errors
-    /// `InvalidProviderOutput` when a frame exceeds [`MAX_FRAME_BYTES`].
+    /// `InvalidProviderOutput` when a frame exceeds [`MAX_FRAME_BYTES`], is damaged, or reports a failure.
     pub fn push(&mut self, chunk: &Bytes, out: &mut VecDeque<Frame>) -> Result<(), AIError> {
         match self.framing {
             Framing::Sse | Framing::SseWithDone | Framing::SseEvents(_) => {
                 let framing = self.framing;
                 self.sse.push(chunk, &mut |frame| keep(framing, frame, out))
             }
+            Framing::AwsEventStream => self.aws.push(chunk, out),
             Framing::Message => {
                 limit(chunk.len())?;
                 out.push_back(Frame::data(chunk.clone()));
@@ -105,13 +128,14 @@ impl FrameDecoder {
     /// Ends the body and appends what is left.
     ///
     /// # Errors
-    /// As [`FrameDecoder::push`].
+    /// As [`FrameDecoder::push`], and when a binary message is cut.
     pub fn finish(&mut self, out: &mut VecDeque<Frame>) -> Result<(), AIError> {
         match self.framing {
             Framing::Sse | Framing::SseWithDone | Framing::SseEvents(_) => {
                 let framing = self.framing;
                 self.sse.finish(&mut |frame| keep(framing, frame, out))
             }
+            Framing::AwsEventStream => self.aws.finish(),
             Framing::Lines | Framing::Document | Framing::Message => {
                 let rest = std::mem::take(&mut self.buffer);
                 if !rest.trim_ascii().is_empty() {
@@ -141,7 +165,7 @@ impl FrameDecoder {
 fn keep(framing: Framing, frame: Frame, out: &mut VecDeque<Frame>) {
     let wanted = match framing {
         Framing::Sse => &*frame.data != b"[DONE]",
-        Framing::SseWithDone | Framing::Lines | Framing::Document | Framing::Message => true,
+        Framing::SseWithDone | Framing::AwsEventStream | Framing::Lines | Framing::Document | Framing::Message => true,
         Framing::SseEvents(names) => {
             let name: &[u8] = if frame.name.is_empty() { b"message" } else { &frame.name };
             names.iter().any(|known| known.as_bytes() == name)

@@ -113,6 +113,9 @@ pub struct HttpOptions {
     /// Longest silence within the response body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk_timeout: Option<Timeout>,
+    /// Longest time without any content within the response body, whatever else keeps it alive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_timeout: Option<Timeout>,
 }
 
 impl HttpOptions {
@@ -128,6 +131,7 @@ impl HttpOptions {
             && self.query.as_ref().is_none_or(IndexMap::is_empty)
             && self.header_timeout.is_none()
             && self.chunk_timeout.is_none()
+            && self.content_timeout.is_none()
     }
 
     /// Lays `over` on top: body deeply, headers (by name, any case) and query per key.
@@ -138,6 +142,7 @@ impl HttpOptions {
             query: merge_maps(self.query.as_ref(), over.query.as_ref()),
             header_timeout: over.header_timeout.or(self.header_timeout),
             chunk_timeout: over.chunk_timeout.or(self.chunk_timeout),
+            content_timeout: over.content_timeout.or(self.content_timeout),
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use aws_smithy_eventstream::frame::write_message_to;
+use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream;
@@ -226,4 +228,23 @@ pub fn sse_named(values: impl IntoIterator<Item = Value>) -> String {
 /// Lines as they are, each ended by a line feed.
 pub fn sse_raw<'a>(lines: impl IntoIterator<Item = &'a str>) -> String {
     lines.into_iter().flat_map(|line| [line, "\n"]).collect()
+}
+
+/// A message of an AWS event stream: an event of a type with its JSON.
+pub fn event_frame(kind: &str, payload: &Value) -> Bytes {
+    aws_message(&[(":message-type", "event"), (":event-type", kind)], payload.to_string().as_bytes())
+}
+
+/// A message of an AWS event stream with these headers; empty when they cannot be written.
+pub fn aws_message(headers: &[(&str, &str)], payload: &[u8]) -> Bytes {
+    let headers = headers
+        .iter()
+        .map(|(name, value)| Header::new((*name).to_owned(), HeaderValue::String((*value).to_owned().into())))
+        .collect();
+    let mut bytes = Vec::new();
+    let message = Message::new_from_parts(headers, Bytes::copy_from_slice(payload));
+    if write_message_to(&message, &mut bytes).is_err() {
+        bytes.clear();
+    }
+    bytes.into()
 }

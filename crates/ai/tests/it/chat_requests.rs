@@ -51,7 +51,7 @@ fn check(path: &Path) {
 
 /// What no server may refuse: one system message at most, and the first; no message without content; every
 /// result directly after its calls, each id once.
-fn check_rules(name: &str, body: &Value) {
+pub(crate) fn check_rules(name: &str, body: &Value) {
     let messages = body["messages"].as_array().unwrap();
     let mut open: BTreeSet<&str> = BTreeSet::new();
     for (index, message) in messages.iter().enumerate() {

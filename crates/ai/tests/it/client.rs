@@ -15,7 +15,8 @@ use abide_ai::schema::options::{GenerationOptions, HttpOptions, Timeout};
 use abide_ai::testing::scripted::{End, ScriptedBody, ScriptedExecutor, ScriptedResponse, sse_events};
 use abide_ai::testing::{TestHost, test_client};
 use abide_ai::{
-    AIError, AIErrorKind, LLMRequest, LanguageModel, LlmClient, ModelEntry, RequestInput, RequestPatch, StreamOptions,
+    AIError, AIErrorKind, LLMRequest, LanguageModel, LlmClient, ModelEntry, RequestInput, RequestPatch, RetryClass,
+    StreamOptions,
 };
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -153,7 +154,7 @@ async fn options_merge_from_route_to_model_to_request() {
             headers: Some([(format!("X-{key}"), "1".to_owned()), ("x-last".to_owned(), key.to_owned())].into()),
             query: Some([("q".to_owned(), key.to_owned())].into()),
             header_timeout: timeout,
-            chunk_timeout: None,
+            ..HttpOptions::default()
         }),
         limits: None,
     };
@@ -278,6 +279,50 @@ async fn each_piece_of_the_body_restarts_the_timer() {
     assert_eq!(waited.as_secs(), 900);
     let AIErrorKind::Transport(details) = error.kind() else { panic!("{error:?}") };
     assert_eq!((details.operation, error.http().unwrap().status), (TransportOperation::Read, 200));
+}
+
+/// Keep-alives in any form end the wait for bytes, not the wait for content.
+#[tokio::test(start_paused = true)]
+async fn content_is_waited_for_so_long() {
+    let minute = |text: &str| (Duration::from_mins(1), Bytes::from(text.to_owned()));
+    let check = async |alive: &str, content_timeout: Option<Timeout>, minutes: u64, message: &str| {
+        let delta = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"}}]}\n\n";
+        let mut pieces = vec![minute(delta)];
+        pieces.extend((0..100).map(|_| minute(alive)));
+        let body = ScriptedBody { pieces, end: End::Hang };
+        let http = HttpOptions { content_timeout, ..HttpOptions::default() };
+        let request = request(chat().model(ModelSelection::new("m")).unwrap())
+            .update(RequestPatch { http: Some(Some(http)), ..RequestPatch::default() });
+        let (waited, error) = timed(&request, test_client(ScriptedExecutor::fixed(ScriptedResponse::sse(body)))).await;
+        assert_eq!((waited.as_secs() / 60, error.message()), (minutes, message), "{alive:?}");
+        assert!(error.is_timeout());
+        assert_eq!((error.http().unwrap().status, error.retry_class()), (200, RetryClass::IfNoOutput));
+    };
+    let no_content = "The provider sent no content for 1800s";
+    for alive in
+        [": keep-alive\n\n", "data: : OPENROUTER PROCESSING\n\n", "event: ping\n\n", "data: {\"choices\":[]}\n\n"]
+    {
+        check(alive, None, 31, no_content).await;
+    }
+    let short = Some(Timeout::After(Duration::from_mins(5)));
+    check(": wait\n\n", short, 6, "The provider sent no content for 300s").await;
+    check(": wait\n\n", Some(Timeout::Off), 106, "The provider sent nothing for 300s").await;
+}
+
+/// The time in which nobody asks for events is not the provider's.
+#[tokio::test(start_paused = true)]
+async fn a_slow_reader_is_no_silent_provider() {
+    let delta = Bytes::from_static(b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"x\"}}]}\n\n");
+    let body = ScriptedBody { pieces: vec![(Duration::from_secs(1), delta.clone()); 3], end: End::Close };
+    let request = request(chat().model(ModelSelection::new("m")).unwrap());
+    let client = test_client(ScriptedExecutor::fixed(ScriptedResponse::sse(body)));
+    let mut events = client.stream(&request, StreamOptions::default());
+    let mut n_deltas = 0;
+    while let Some(Ok(event)) = events.next().await {
+        n_deltas += usize::from(event.as_text_delta().is_some());
+        tokio::time::sleep(Duration::from_hours(2)).await;
+    }
+    assert_eq!(n_deltas, 3);
 }
 
 #[tokio::test]

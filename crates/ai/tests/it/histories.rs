@@ -11,7 +11,7 @@ use abide_ai::schema::options::CacheHint;
 use abide_ai::schema::provider_metadata;
 use abide_ai::testing::scripted::ScriptedExecutor;
 use abide_ai::testing::test_client;
-use abide_ai::{AIErrorKind, LLMRequest, Message, RequestInput};
+use abide_ai::{AIErrorKind, LLMRequest, Message, RequestInput, ToolDefinition};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -28,7 +28,9 @@ fn metadata(key: &'static str) -> impl Strategy<Value = Option<abide_ai::schema:
         Just("redactedData"),
         Just("itemId"),
         Just("phase"),
-        Just("reasoningEncryptedContent")
+        Just("reasoningEncryptedContent"),
+        Just("thoughtSignature"),
+        Just("functionCallId")
     ];
     let value = prop_oneof![Just(json!("x_1")), Just(json!("")), Just(Value::Null), Just(json!("i_".repeat(50)))];
     prop::option::of((prop_oneof![Just(key), Just("other")], prop::collection::vec((name, value), 0..3))).prop_map(
@@ -100,7 +102,13 @@ fn message(key: &'static str) -> impl Strategy<Value = Message> {
 
 /// The body of a history, unless it is refused.
 fn body(protocol: &str, model_id: &str, messages: Vec<Message>) -> Option<Value> {
-    let input = RequestInput { messages: messages.into_iter().map(Arc::new).collect(), ..RequestInput::default() };
+    body_with(protocol, model_id, messages, Vec::new())
+}
+
+/// The body of a history with these tools, unless it is refused.
+fn body_with(protocol: &str, model_id: &str, messages: Vec<Message>, tools: Vec<Arc<ToolDefinition>>) -> Option<Value> {
+    let messages = messages.into_iter().map(Arc::new).collect();
+    let input = RequestInput { messages, tools, ..RequestInput::default() };
     let request = LLMRequest::make(model(protocol, model_id, Compatibility::default()), input);
     match test_client(ScriptedExecutor::scripted([""; 0])).prepare(&request) {
         Ok(prepared) => Some(prepared.body),
@@ -182,5 +190,67 @@ proptest! {
                 prop_assert!(is_own, "reasoning without what follows it: {next}");
             }
         }
+    }
+
+    #[test]
+    fn gemini(messages in prop::collection::vec(message("google"), 0..8), is_new in any::<bool>()) {
+        let id = if is_new { "gemini-3-pro" } else { "gemini-2.5-pro" };
+        let Some(body) = body("gemini", id, messages) else { return Ok(()) };
+        for turn in body["contents"].as_array().unwrap() {
+            let parts = turn["parts"].as_array().unwrap();
+            prop_assert!(!parts.is_empty(), "an empty turn");
+            let n_results = parts.iter().filter(|part| part.get("functionResponse").is_some()).count();
+            prop_assert!(n_results == 0 || n_results == parts.len(), "results stand alone: {turn}");
+            let mut is_signed = false;
+            for part in parts {
+                let has_signature = part["thoughtSignature"].as_str().is_some_and(|signature| !signature.is_empty());
+                if let Some(text) = part["text"].as_str() {
+                    prop_assert!(!text.trim().is_empty() || has_signature, "blank text");
+                }
+                if let Some(call) = part.get("functionCall") {
+                    prop_assert!(call["args"].is_object());
+                    is_signed |= has_signature;
+                    prop_assert!(is_signed || !is_new, "an unsigned call: {turn}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bedrock_converse(
+        messages in prop::collection::vec(message("bedrock"), 0..8),
+        is_claude in any::<bool>(),
+        has_tools in any::<bool>(),
+    ) {
+        let id = if is_claude { "us.anthropic.claude-sonnet-4-5-20250929-v1:0" } else { "us.amazon.nova-pro-v1:0" };
+        let tool = Arc::new(ToolDefinition::make("web_search", "Searches.", json!({ "type": "object" })));
+        let tools = if has_tools { vec![tool] } else { Vec::new() };
+        let Some(body) = body_with("bedrock-converse", id, messages, tools) else { return Ok(()) };
+        let mut n_points = body["toolConfig"]["tools"].as_array().into_iter().flatten().filter(|tool| tool.get("cachePoint").is_some()).count();
+        let mut before = "";
+        for message in body["messages"].as_array().unwrap() {
+            let role = message["role"].as_str().unwrap();
+            prop_assert_ne!(role, std::mem::replace(&mut before, role), "user and assistant alternate");
+            let content = message["content"].as_array().unwrap();
+            let last = content.last().expect("no message is empty");
+            prop_assert!(role == "user" || last.get("reasoningContent").is_none(), "ends in thinking");
+            for block in content {
+                n_points += usize::from(block.get("cachePoint").is_some());
+                let is_call = block.get("toolUse").is_some() || block.get("toolResult").is_some();
+                prop_assert!(has_tools || !is_call, "a call without tools: {block}");
+                for id in ["toolUse", "toolResult"].iter().filter_map(|name| block.get(*name)?["toolUseId"].as_str()) {
+                    let is_fit = |char: char| char.is_ascii_alphanumeric() || "_-".contains(char);
+                    prop_assert!((1..=64).contains(&id.len()) && id.chars().all(is_fit), "{id}");
+                }
+                if let Some(call) = block.get("toolUse") {
+                    prop_assert!(call["input"].is_object());
+                }
+                for inner in block["toolResult"]["content"].as_array().into_iter().flatten().chain([block]) {
+                    prop_assert!(inner["text"].as_str().is_none_or(|text| !text.trim().is_empty()), "blank text");
+                    prop_assert!(inner.get("json").is_none_or(Value::is_object), "a bare value: {inner}");
+                }
+            }
+        }
+        prop_assert!(n_points <= 4);
     }
 }

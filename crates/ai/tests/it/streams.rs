@@ -1,7 +1,7 @@
 //! Scripted streams: a body goes in, events and perhaps an error come out, however the bytes arrive.
 //!
 //! A fixture is a text file: a sentence that says what is shown, `--- body close|reset`, the body,
-//! `--- events`, one event a line, then either `--- error` with the error as JSON, or `--- replay` with
+//! (see [`body_of`] for binary ones), `--- events`, one event a line, then either `--- error` with the error as JSON, or `--- replay` with
 //! what the next request sends back of this answer, one message or item a line.
 //! `UPDATE=1` writes what comes out into the files.
 
@@ -12,9 +12,8 @@ use std::path::Path;
 use abide_ai::schema::model::Compatibility;
 use abide_ai::testing::scripted::{End, ScriptedBody};
 use abide_ai::{AIError, LLMEvent, LLMRequest, LLMResponse};
-use bytes::Bytes;
 
-use crate::support::{ask, feeds, files, fixtures, is_update, model, replay, run};
+use crate::support::{ask, body_of, feeds, files, fixtures, is_update, model, replay, run};
 
 #[test]
 fn anthropic_messages() {
@@ -59,7 +58,7 @@ fn check(protocol: &str, path: &Path) {
         other => panic!("{name}: unknown end {other:?}"),
     };
     let request = ask(model(protocol, "m", Compatibility::default()));
-    for (feed, script) in feeds(&Bytes::from(body.to_owned())) {
+    for (feed, script) in feeds(&body_of(protocol, body)) {
         let (events, error) = run(&request, script.ending(end));
         let found = render(&request, &events, error.as_ref());
         if is_update() && feed == "whole" {
@@ -113,7 +112,7 @@ fn damaged() {
             let (head, _) = text.split_once("\n--- events\n").expect("a fixture has events");
             let (_, body) = head.split_once("\n--- body ").expect("a fixture has a body");
             for round in 0..12 {
-                let mut bytes = body.as_bytes().to_vec();
+                let mut bytes = body_of(protocol, body).to_vec();
                 for _ in 0..=round % 4 {
                     if bytes.len() < 2 {
                         break;

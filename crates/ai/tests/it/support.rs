@@ -4,14 +4,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use abide_ai::protocols::{anthropic_messages, gemini, mistral_chat, open_responses, openai_chat, openai_responses};
+use abide_ai::protocols::{
+    anthropic_messages, bedrock_converse, gemini, mistral_chat, open_responses, openai_chat, openai_responses,
+};
 use abide_ai::route::auth::Auth;
 use abide_ai::route::endpoint::EndpointPatch;
 use abide_ai::route::{ModelSelection, Route, RoutePatch};
 use abide_ai::schema::messages::{Role, ToolResultPart, ToolResultValue};
 use abide_ai::schema::model::Compatibility;
 use abide_ai::schema::options::CachePolicy;
-use abide_ai::testing::scripted::{ScriptedBody, ScriptedExecutor, ScriptedResponse};
+use abide_ai::testing::scripted::{ScriptedBody, ScriptedExecutor, ScriptedResponse, aws_message};
 use abide_ai::testing::test_client;
 use abide_ai::{AIError, LLMEvent, LLMRequest, LLMResponse, LanguageModel, Message, Part, RequestPatch, StreamOptions};
 use bytes::Bytes;
@@ -44,6 +46,7 @@ pub(crate) fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
 pub(crate) fn route(protocol: &str) -> Route {
     let route = match protocol {
         "anthropic-messages" => anthropic_messages::route(),
+        "bedrock-converse" => bedrock_converse::route(),
         "gemini" => gemini::route(),
         "mistral-chat" => mistral_chat::route(),
         "openai-chat" => openai_chat::route(),
@@ -115,4 +118,48 @@ pub(crate) fn replay(request: &LLMRequest, answer: LLMResponse) -> Vec<Value> {
     let prepared = test_client(ScriptedExecutor::scripted([""; 0])).prepare(&next).unwrap();
     let sent = ["messages", "input", "contents"].iter().find_map(|name| prepared.body.get(name)?.as_array()).unwrap();
     sent.iter().skip(request.messages.len()).cloned().collect()
+}
+
+/// A body of an AWS event stream, written one message a line: `event <type> <payload>`,
+/// `exception <type> <payload>`, `error <code> <message>`, `other <payload>` without a type, `cut <type>
+/// <payload>` without its last bytes, `corrupt <type> <payload>` with a wrong byte, and `text <text>` as
+/// it is.
+pub(crate) fn aws_body(lines: &str) -> Bytes {
+    let mut body = Vec::new();
+    for line in lines.lines().filter(|line| !line.is_empty()) {
+        let (kind, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let (name, payload) = rest.split_once(' ').unwrap_or((rest, ""));
+        let event = || aws_message(&[(":message-type", "event"), (":event-type", name)], payload.as_bytes()).to_vec();
+        body.extend(match kind {
+            "event" => event(),
+            "exception" => {
+                let headers = [(":message-type", "exception"), (":exception-type", name)];
+                aws_message(&headers, payload.as_bytes()).to_vec()
+            }
+            "error" if name.is_empty() => aws_message(&[(":message-type", "error")], b"").to_vec(),
+            "error" => {
+                let headers = [(":message-type", "error"), (":error-code", name), (":error-message", payload)];
+                aws_message(&headers, b"").to_vec()
+            }
+            "other" => aws_message(&[], rest.as_bytes()).to_vec(),
+            "cut" => {
+                let whole = event();
+                whole[..whole.len() - 5].to_vec()
+            }
+            "corrupt" => {
+                let mut bytes = event();
+                let at = bytes.len() - 8;
+                bytes[at] ^= 1;
+                bytes
+            }
+            "text" => rest.as_bytes().to_vec(),
+            other => panic!("unknown message {other:?}"),
+        });
+    }
+    body.into()
+}
+
+/// A body as a protocol frames it: lines of AWS messages, or the text itself.
+pub(crate) fn body_of(protocol: &str, text: &str) -> Bytes {
+    if protocol == "bedrock-converse" { aws_body(text) } else { Bytes::from(text.to_owned()) }
 }

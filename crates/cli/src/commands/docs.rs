@@ -1,11 +1,14 @@
-//! The reference of the command line, as Markdown.
+//! The references of the command line and of the tools, as Markdown.
 
 use std::fmt::Write as _;
 
+use abide_core::tool::reference::reference;
+use abide_schema::location::LocationRef;
 use clap::CommandFactory as _;
 
-use crate::args::Cli;
-use crate::error::Exit;
+use crate::args::{Cli, Global};
+use crate::error::{CliError, Exit};
+use crate::instance::{self, Instance};
 use crate::output;
 
 pub(crate) fn run() -> Exit {
@@ -28,4 +31,15 @@ fn describe(command: &clap::Command, path: &str, text: &mut String) {
     for child in command.get_subcommands().filter(|child| !child.is_hide_set()) {
         describe(child, &format!("{path} {}", child.get_name()), text);
     }
+}
+
+/// Prints the tools of the directory.
+pub(crate) async fn tools(global: Global) -> Result<Exit, CliError> {
+    let instance = Instance::open(&global).await?;
+    let directory = instance::directory(&global)?;
+    let location = instance.location(&LocationRef::new(directory.to_string_lossy())).await;
+    let text = location.map(|location| reference(&location.registry().tools()));
+    instance.close().await;
+    output::out(&text?);
+    Ok(Exit::Done)
 }

@@ -1,5 +1,7 @@
 //! `abide permission explain`.
 
+use std::sync::Arc;
+
 use abide_core::session::place::Place as _;
 use abide_core::shell::explain::explain;
 use abide_core::shell::scan::Dialect;
@@ -34,7 +36,12 @@ async fn show(
     let agent = location.agent(agent.as_ref()).map_err(|error| CliError::usage(error.to_string()))?;
     let saved = instance.app.store().saved_permissions(Some(&location.info().project.id)).await?;
     let saved: Vec<Rule> = saved.into_iter().map(|rule| Rule::new(rule.action, rule.resource, Effect::Allow)).collect();
-    let found = explain(line, Dialect::Bash, &agent.permissions, &saved);
+    let (access, secret_files) = (Arc::clone(location.access()), location.secret_files().clone());
+    let (text, rules) = (line.to_owned(), agent.permissions.clone());
+    let found =
+        tokio::task::spawn_blocking(move || explain(&text, Dialect::Bash, &access, &secret_files, &rules, &saved));
+    let failed = |error: &dyn std::error::Error| CliError::failed(error.to_string());
+    let found = found.await.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
     if format == Format::Json {
         output::line(&serde_json::to_string_pretty(&found)?);
         return Ok(Exit::Done);
@@ -47,22 +54,30 @@ async fn show(
             if part.is_inner { "(inner) " } else { "" },
             part.text
         ));
-        let rule = part.rule.as_ref().map_or_else(
-            || "no rule matches".to_owned(),
-            |rule| format!("rule {} {:?} {}", rule.action, rule.resource, word(rule.effect)),
-        );
-        output::line(&format!("        {rule}: {}", part.why));
+        output::line(&format!("        {}: {}", rule(part.rule.as_ref()), part.why));
     }
     for place in &found.places {
         output::line(&format!("  place {} ({})", place.path, place.usage));
     }
-    if found.has_unknown_place {
-        output::line("  it also goes to or writes to a place that only the running line knows");
+    for part in &found.outside {
+        output::line(&format!("  {:<5} outside the project: {}", word(part.effect), part.resource));
+        output::line(&format!("        {}: {}", rule(part.rule.as_ref()), part.why));
+    }
+    for part in &found.secrets {
+        output::line(&format!("  {:<5} usually holds secrets: {}", word(part.effect), part.resource));
+        output::line(&format!("        {}: {}", rule(part.rule.as_ref()), part.why));
     }
     if !found.saves.is_empty() {
         output::line(&format!("  \"always\" would save: {}", found.saves.join(", ")));
     }
     Ok(Exit::Done)
+}
+
+fn rule(rule: Option<&Rule>) -> String {
+    rule.map_or_else(
+        || "no rule matches".to_owned(),
+        |rule| format!("rule {} {:?} {}", rule.action, rule.resource, word(rule.effect)),
+    )
 }
 
 const fn word(effect: Effect) -> &'static str {

@@ -34,6 +34,8 @@ pub(crate) async fn run(global: Global, args: ServeArgs) -> Result<Exit, CliErro
     instance.app.sessions().recover(None).await?;
     let (house, token) = (instance.app.clone(), shutdown.clone());
     let housekeeping = world.spawn(async move { house.keep_house(token).await });
+    let (attending, token) = (instance.app.clone(), shutdown.clone());
+    let attending = world.spawn(async move { attending.sessions().attend(token).await });
     output::line(&format!("abide listens on http://{bound}"));
     let served = abide_server::serve(options, backend, listener, shutdown.clone());
     tokio::pin!(served);
@@ -52,7 +54,7 @@ pub(crate) async fn run(global: Global, args: ServeArgs) -> Result<Exit, CliErro
     };
     shutdown.cancel();
     // It ends at once; a panic in it is logged by the runtime.
-    let _ended = housekeeping.await;
+    let _ended = tokio::join!(housekeeping, attending);
     instance.close().await;
     result.map_err(|error| CliError::failed(error.to_string()))?;
     Ok(Exit::Done)
@@ -81,11 +83,15 @@ async fn bind(address: std::net::SocketAddr) -> Result<TcpListener, CliError> {
 }
 
 /// Waits for an interrupt or a request to end.
-async fn stop_signal() {
+pub(crate) fn stop_signal() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return std::future::pending().await };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
+    // Registered now: a signal that comes before the first poll counts.
+    let signals = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+    async move {
+        let [Ok(mut interrupt), Ok(mut terminate)] = signals else { return std::future::pending().await };
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
     }
 }

@@ -4,10 +4,13 @@ use abide_core::session::recovery::{NextAction, Recovered};
 use abide_core::store::{MessageQuery, Order, SeqRange, SessionQuery, View};
 use abide_schema::event::EventData;
 use abide_schema::message::{AssistantContent, Message, ToolState};
+use abide_schema::project::MessageRow;
+use abide_schema::session::SessionInfo;
 use abide_schema::tool::joined_text;
 use abide_schema::{Seq, SessionId};
 use serde_json::json;
 
+use super::operations;
 use crate::args::{Format, Global, SessionCommand};
 use crate::error::{CliError, Exit};
 use crate::instance::{self, Instance};
@@ -23,7 +26,7 @@ pub(crate) async fn run(global: Global, command: SessionCommand) -> Result<Exit,
     result
 }
 
-fn parse(id: &str) -> Result<SessionId, CliError> {
+pub(crate) fn parse(id: &str) -> Result<SessionId, CliError> {
     SessionId::parse(id)
         .map_err(|error| CliError::usage(error.to_string()).hint("`abide session list` shows the sessions"))
 }
@@ -34,8 +37,8 @@ async fn with(global: &Global, instance: &Instance, command: SessionCommand) -> 
         SessionCommand::Show { id, format } => show(instance, &parse(&id)?, format.format).await,
         SessionCommand::Log { id, after, format } => log(instance, &parse(&id)?, after, format.format).await,
         SessionCommand::Export { id, output } => {
-            let id = parse(&id)?;
-            let text = records(instance, &id).await?;
+            let text = instance.app.sessions().export(&parse(&id)?).await?.to_text()?;
+            let text = instance.app.secrets().redact(&text).into_owned();
             match output {
                 None => output::out(&text),
                 Some(path) => std::fs::write(&path, text)
@@ -43,6 +46,18 @@ async fn with(global: &Global, instance: &Instance, command: SessionCommand) -> 
             }
             Ok(Exit::Done)
         }
+        SessionCommand::Import { file } => operations::import(instance, &file).await,
+        SessionCommand::Replay { id, to, format } => {
+            operations::replay(instance, &parse(&id)?, to, format.format).await
+        }
+        SessionCommand::Fork { id, at, before, title } => {
+            operations::fork(instance, &parse(&id)?, at, before, title).await
+        }
+        SessionCommand::Move { id, to, other_project } => {
+            operations::move_to(instance, &parse(&id)?, &to, other_project).await
+        }
+        SessionCommand::Inbox(command) => operations::inbox(instance, command).await,
+        SessionCommand::Revert(command) => super::revert::run(instance, command).await,
         SessionCommand::Recover { id, dry_run } => recover(instance, id, dry_run).await,
         SessionCommand::Verify { id } => {
             let id = parse(&id)?;
@@ -96,6 +111,11 @@ async fn show(instance: &Instance, id: &SessionId, format: Format) -> Result<Exi
     let info = instance.app.sessions().get(id).await?;
     let query = MessageQuery { order: Order::Asc, ..MessageQuery::default() };
     let rows = instance.app.store().messages(id, query).await?;
+    show_transcript(&info, &rows, format)
+}
+
+/// Prints a session with its messages.
+pub(crate) fn show_transcript(info: &SessionInfo, rows: &[MessageRow], format: Format) -> Result<Exit, CliError> {
     let messages: Vec<&Message> = rows.iter().map(|row| &row.message).collect();
     if format == Format::Json {
         output::line(&serde_json::to_string_pretty(&json!({ "session": info, "messages": messages }))?);
@@ -111,7 +131,7 @@ async fn show(instance: &Instance, id: &SessionId, format: Format) -> Result<Exi
 
 fn show_message(message: &Message) {
     match message {
-        Message::User(user) => output::line(&format!("> {}\n", user.text)),
+        Message::User(user) => output::line(&format!("> {}\n  ({})\n", user.text, user.id)),
         Message::Synthetic(synthetic) => output::line(&format!("[note] {}\n", synthetic.text)),
         Message::System(system) => output::line(&format!("[update] {}\n", system.text)),
         Message::Compaction(compaction) => {
@@ -188,17 +208,6 @@ async fn log(instance: &Instance, id: &SessionId, after: Option<u64>, format: Fo
     })
     .await?;
     Ok(Exit::Done)
-}
-
-async fn records(instance: &Instance, id: &SessionId) -> Result<String, CliError> {
-    let mut text = String::new();
-    events(instance, id, None, |event| {
-        text.push_str(&serde_json::to_string(&event.to_log_record()?)?);
-        text.push('\n');
-        Ok(())
-    })
-    .await?;
-    Ok(text)
 }
 
 async fn recover(instance: &Instance, id: Option<String>, dry_run: bool) -> Result<Exit, CliError> {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use abide_core::job::JobStatus;
 use abide_core::session::{CreateSession, FileInput, PromptSession};
 use abide_core::store::{BusEvent, BusReceiver, Order, SessionQuery};
 use abide_protocol::client::{Client, ClientOptions, EventEnvelope, EventStream};
@@ -15,6 +16,7 @@ use abide_schema::question::{Answer, QuestionRequest};
 use abide_schema::{AgentId, SessionId};
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::args::Global;
 use crate::error::CliError;
@@ -99,6 +101,8 @@ pub(crate) struct Local {
     bus: BusReceiver,
     session: Option<SessionId>,
     idle: Option<futures_util::future::BoxFuture<'static, ()>>,
+    /// Listens for other processes.
+    attending: (DropGuard, tokio::task::JoinHandle<()>),
 }
 
 pub(crate) struct Remote {
@@ -118,7 +122,11 @@ impl Backend {
                 return Err(CliError::failed(found.to_string()));
             }
             let bus = instance.app.store().subscribe();
-            return Ok(Self::Local(Box::new(Local { instance, bus, session: None, idle: None })));
+            let (app, token) = (instance.app.clone(), CancellationToken::new());
+            let ends = token.clone();
+            let attending = instance.app.world().spawn(async move { app.sessions().attend(ends).await });
+            let attending = (token.drop_guard(), attending);
+            return Ok(Self::Local(Box::new(Local { instance, bus, session: None, idle: None, attending })));
         };
         let directory = instance::directory(global)?;
         let world = abide_core::world::World::real();
@@ -200,6 +208,38 @@ impl Backend {
         Ok(())
     }
 
+    /// Counts what goes on in the background of this process for the session.
+    pub(crate) fn n_in_background(&self, session: &SessionId) -> usize {
+        match self {
+            Self::Local(local) => {
+                let jobs = local.instance.app.sessions().jobs().list(Some(session));
+                jobs.iter().filter(|job| job.status == JobStatus::Running).count()
+            }
+            // The server goes on with it.
+            Self::Remote(_) => 0,
+        }
+    }
+
+    /// Says whether `asking` is the session itself or one below it.
+    pub(crate) async fn is_below(&self, session: &SessionId, asking: &SessionId) -> Result<bool, CliError> {
+        let mut id = asking.clone();
+        // Nesting is bounded; a chain that does not end is no child of ours.
+        for _ in 0..64 {
+            if id == *session {
+                return Ok(true);
+            }
+            let parent = match self {
+                Self::Local(local) => local.instance.app.sessions().get(&id).await?.parent_id,
+                Self::Remote(remote) => remote.client.session(&id).await?.parent_id,
+            };
+            match parent {
+                Some(parent) => id = parent,
+                None => break,
+            }
+        }
+        Ok(false)
+    }
+
     /// Waits for the next event.
     pub(crate) async fn next(&mut self) -> Result<Happening, CliError> {
         match self {
@@ -272,7 +312,11 @@ impl Backend {
 
     pub(crate) async fn close(self) {
         if let Self::Local(local) = self {
-            local.instance.close().await;
+            let Local { instance, attending: (guard, task), .. } = *local;
+            drop(guard);
+            // It ends at once; a panic in it is logged by the runtime.
+            let _ended = task.await;
+            instance.close().await;
         }
     }
 }
@@ -316,6 +360,8 @@ impl Local {
         if let Some(agent) = &agent {
             self.instance.check_agent(directory, agent).await?;
         }
+        // A run that cannot start leaves no session behind.
+        self.instance.check_model(directory, model.as_ref(), agent.as_ref()).await?;
         let location = Some(LocationRef::new(directory));
         let input = CreateSession { agent, model, location, title, ..CreateSession::default() };
         Ok(sessions.create(input).await?.id)

@@ -1,7 +1,7 @@
 //! How a run is shown.
 
 use abide_schema::SessionId;
-use abide_schema::error::SessionError;
+use abide_schema::error::{ErrorCode, SessionError};
 use abide_schema::event::EventData;
 use abide_schema::live::LiveData;
 use abide_schema::model::Tokens;
@@ -52,6 +52,11 @@ impl Renderer {
     /// Returns why the last step or execution failed.
     pub(crate) fn failure(&self) -> Option<&SessionError> {
         self.failure.as_ref()
+    }
+
+    /// Says whether a model answered.
+    pub(crate) fn has_steps(&self) -> bool {
+        self.n_steps > 0
     }
 
     /// Shows one event.
@@ -161,9 +166,10 @@ impl Renderer {
         }
     }
 
-    /// Shows what comes at the end.
-    pub(crate) fn finish(&mut self) -> Result<(), CliError> {
+    /// Shows what comes at the end; `stopped` says why the run ended early, if it did.
+    pub(crate) fn finish(&mut self, stopped: Option<String>) -> Result<(), CliError> {
         self.close_line();
+        let stopped = stopped.map(|message| SessionError::new(ErrorCode::Aborted, message));
         if self.format == RunFormat::Json {
             let document = json!({
                 "sessionID": self.session,
@@ -172,7 +178,7 @@ impl Renderer {
                 "toolCalls": self.n_calls,
                 "tokens": self.tokens,
                 "cost": self.cost,
-                "error": self.failure,
+                "error": stopped.as_ref().or(self.failure.as_ref()),
             });
             output::line(&serde_json::to_string_pretty(&document)?);
         }

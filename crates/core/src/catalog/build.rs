@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use abide_ai::provider_package::package_env;
+use abide_ai::provider_package::{package_env, packages};
 use abide_schema::catalog::{ModelCapabilities, ModelLimit, ModelStatus};
 use abide_schema::config::{
     Diagnostic, DiagnosticKind, ModelConfig, PolicyEffect, PolicyStatement, ProviderConfig, Severity,
@@ -14,9 +14,20 @@ use super::{Catalog, Model, Provider, local_servers};
 use crate::config::{Config, patch_provider};
 use crate::permission::matches;
 
-/// The built-in table, in the form of configuration: it is the lowest document.
-static BUILTIN: LazyLock<IndexMap<ProviderId, ProviderConfig>> =
-    LazyLock::new(|| serde_json::from_str(include_str!("builtin.json")).unwrap_or_default());
+/// The built-in table, in the form of configuration: it is the lowest document. Providers that need a key
+/// and are not in it are known by name, without models.
+static BUILTIN: LazyLock<IndexMap<ProviderId, ProviderConfig>> = LazyLock::new(|| {
+    let mut table: IndexMap<ProviderId, ProviderConfig> =
+        serde_json::from_str(include_str!("builtin.json")).unwrap_or_default();
+    for package in packages().iter().filter(|package| package.needs_key && !package.env.is_empty()) {
+        table.entry(ProviderId::from(package.path)).or_insert_with(|| ProviderConfig {
+            name: Some(package.name.to_owned()),
+            package: Some(package.path.to_owned()),
+            ..ProviderConfig::default()
+        });
+    }
+    table
+});
 
 /// Sizes of a model that nothing is known of.
 const ASSUMED_CONTEXT: u64 = 200_000;
@@ -61,8 +72,9 @@ fn provider(id: ProviderId, document: ProviderConfig) -> Provider {
     let is_local = is_builtin && local_servers().iter().any(|server| server.provider == id);
     let env = document.env.clone().unwrap_or_else(|| {
         let package = document.package.as_deref().unwrap_or(id.as_str());
-        // A server that is reached by another address is not asked for the key of the original.
-        let is_elsewhere = document.settings.contains_key("baseURL");
+        // A server that is reached by another address is not asked for the key of the original, and a project of
+        // a cloud is not entered with a key that names none.
+        let is_elsewhere = ["baseURL", "project", "location"].iter().any(|key| document.settings.contains_key(*key));
         if is_elsewhere { Vec::new() } else { package_env(package).iter().map(|name| (*name).to_owned()).collect() }
     });
     let allowed = |model: &ModelId| {

@@ -1,14 +1,16 @@
 //! From a model to something that can be called.
 
 use abide_ai::provider_package::ModelEntry;
+use abide_ai::route::host::Host;
 use abide_ai::schema::model::Compatibility;
 use abide_ai::schema::options::{GenerationOptions, Limits};
 use abide_schema::JsonObject;
 use abide_schema::agent::AgentInfo;
 use abide_schema::config::HeaderMap;
 use abide_schema::model::ModelRef;
+use chrono::{DateTime, Utc};
 use serde::Deserialize as _;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::select::Chosen;
 use super::{Catalog, Keys, SelectError};
@@ -31,9 +33,8 @@ impl Catalog {
         let mut settings = provider.settings.clone();
         let mut headers = provider.headers.clone();
         let mut body = provider.body.clone();
-        if let Some(key) = keys.of(&provider) {
-            settings.insert("apiKey".to_owned(), json!(key.expose()));
-        }
+        let package = model.package.clone().unwrap_or_else(|| provider.package_name());
+        keys.fill(&provider, &package, &mut settings);
         let mut over = |more_settings: &JsonObject, more_headers: &HeaderMap, more_body: &JsonObject| {
             merge_json(&mut settings, more_settings);
             merge_headers(&mut headers, more_headers);
@@ -60,7 +61,7 @@ impl Catalog {
             .map_err(|error| failed(format!("compatibility: {error}")))?;
         let generation = generation(&mut body);
         let entry = ModelEntry {
-            package: model.package.clone().or_else(|| Some(provider.package_name())),
+            package: Some(package),
             provider: provider.id.as_str().into(),
             model: model.wire_id.as_str().into(),
             settings,
@@ -74,7 +75,7 @@ impl Catalog {
             generation,
             compatibility,
         };
-        let language = entry.resolve().map_err(|error| failed(error.to_string()))?;
+        let language = entry.resolve_in(keys).map_err(|error| failed(error.to_string()))?;
         Ok(ResolvedModel {
             model: reference.clone(),
             language,
@@ -96,6 +97,17 @@ impl Catalog {
             takes_pdf: model.capabilities.takes("pdf"),
             takes_tools: model.capabilities.tools,
         })
+    }
+}
+
+/// What says where to go, a region or a project, comes from the world's environment.
+impl Host for Keys {
+    fn env(&self, name: &str) -> Option<String> {
+        self.world.var(name).map(str::to_owned)
+    }
+
+    fn now(&self) -> DateTime<Utc> {
+        DateTime::from_timestamp_millis(self.world.now().as_millis()).unwrap_or_default()
     }
 }
 

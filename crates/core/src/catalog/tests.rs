@@ -110,12 +110,64 @@ async fn when_a_provider_can_be_used() {
         (at(json!({ "settings": { "apiKey": "{env:NOT_SET}" } })), &[][..], no_key(&[])),
         (at(json!({ "disabled": true })), &[][..], Availability::Disabled),
         (
+            json!({ "package": "amazon-bedrock" }),
+            &[][..],
+            no_key(&["AWS_BEARER_TOKEN_BEDROCK", "AWS_ACCESS_KEY_ID", "AWS_PROFILE"]),
+        ),
+        (json!({ "package": "amazon-bedrock" }), &[("AWS_ACCESS_KEY_ID", "a")][..], Availability::Usable),
+        (json!({ "package": "amazon-bedrock", "settings": { "profile": "p" } }), &[][..], Availability::Usable),
+        (json!({ "package": "google-vertex" }), &[("GOOGLE_CLOUD_PROJECT", "p")][..], Availability::Usable),
+        (json!({ "package": "google-vertex", "settings": { "project": "p" } }), &[][..], Availability::Usable),
+        (
             json!({ "package": "@ai-sdk/cohere" }),
             &[][..],
             Availability::Unsupported { package: "@ai-sdk/cohere".to_owned() },
         ),
     ] {
         assert_eq!(availability(&provider, variables).await, expect, "{provider}");
+    }
+}
+
+#[tokio::test]
+async fn clouds_are_reached_with_keys_and_places_of_the_environment() {
+    let config = json!({ "providers": { "vertex-eu": { "package": "@ai-sdk/google-vertex", "settings": { "location": "eu" } } } });
+    let variables = [
+        ("GEMINI_API_KEY", "g"),
+        ("AWS_REGION", "eu-west-1"),
+        ("AWS_ACCESS_KEY_ID", "a"),
+        ("AWS_SECRET_ACCESS_KEY", "s"),
+        ("GOOGLE_VERTEX_API_KEY", "express"),
+        ("GOOGLE_CLOUD_PROJECT", "p1"),
+    ];
+    let mut tree = Tree::new(&[("project/abide.json", &config.to_string())]);
+    for (name, value) in variables {
+        tree = tree.with(name, value);
+    }
+    let (catalog, keys) = (catalog(&tree), keys(&tree).await);
+    for (name, route, id, base_url) in [
+        ("google/gemini-3-pro", "gemini", "gemini-3-pro", "https://generativelanguage.googleapis.com/v1beta"),
+        (
+            "amazon-bedrock/amazon.nova-micro-v1:0",
+            "bedrock-converse",
+            "eu.amazon.nova-micro-v1:0",
+            "https://bedrock-runtime.eu-west-1.amazonaws.com",
+        ),
+        (
+            "google-vertex/gemini-3-pro",
+            "google-vertex-gemini",
+            "gemini-3-pro",
+            "https://aiplatform.googleapis.com/v1/publishers/google",
+        ),
+        (
+            "vertex-eu/gemini-3-pro",
+            "google-vertex-gemini",
+            "gemini-3-pro",
+            "https://aiplatform.eu.rep.googleapis.com/v1beta1/projects/p1/locations/eu/publishers/google",
+        ),
+    ] {
+        let language = catalog.resolve(&model(name), None, &keys).unwrap().language;
+        let found = (language.route.id().as_str(), language.id.as_str(), language.route.endpoint().base_url().unwrap());
+        assert_eq!(found, (route, id, base_url), "{name}");
     }
 }
 
@@ -313,7 +365,9 @@ fn the_built_in_table_is_read_whole() {
     let tree = Tree::new(&[]);
     let catalog = catalog(&tree);
     let providers: Vec<&str> = catalog.providers().map(|provider| provider.id.as_str()).collect();
-    assert_eq!(providers.len(), 14, "{providers:?}");
+    for package in abide_ai::provider_package::packages().iter().filter(|package| !package.env.is_empty()) {
+        assert!(providers.contains(&package.path), "{} is missing in {providers:?}", package.path);
+    }
     for provider in catalog.providers() {
         assert!(abide_ai::provider_package::is_known_package(&provider.package_name()), "{}", provider.id);
         assert_eq!(provider.is_local, !provider.has_integration(), "{}", provider.id);
@@ -353,4 +407,34 @@ fn addresses_settings_and_headers_are_shown_without_secrets() {
         assert!(!model.contains(&format!("\"{secret}\"")), "{secret} in {model}");
     }
     assert!(!format!("{provider:?}").contains("s1"));
+}
+
+/// A package takes its token and its account from where it says, and never a key that was not meant for it.
+#[tokio::test]
+async fn keys_and_settings_from_the_environment() {
+    let check = async |document: &Value, variables: &[(&str, &str)], name: &str, wanted: Result<&str, &str>| {
+        let tree = variables
+            .iter()
+            .fold(Tree::new(&[("project/abide.json", &document.to_string())]), |tree, (name, value)| {
+                tree.with(name, value)
+            });
+        let found = catalog(&tree)
+            .resolve(&model(name), None, &keys(&tree).await)
+            .map(|resolved| resolved.language.route.endpoint().base_url().unwrap_or_default().to_owned());
+        let found = found.map_err(|error| error.to_string());
+        assert_eq!(found.as_deref().map_err(String::as_str), wanted, "{document} {variables:?}");
+    };
+    let nothing = json!({});
+    let gateway = [("CLOUDFLARE_API_TOKEN", "t"), ("CLOUDFLARE_ACCOUNT_ID", "acc")];
+    let url = "https://gateway.ai.cloudflare.com/v1/acc/default/compat";
+    check(&nothing, &gateway, "cloudflare-ai-gateway/openai/gpt-5", Ok(url)).await;
+    let no_account = "the model cloudflare-ai-gateway/m cannot be used: cloudflare-ai-gateway: no account is set; set accountId or baseURL";
+    check(&nothing, &[("CF_AIG_TOKEN", "t")], "cloudflare-ai-gateway/m", Err(no_account)).await;
+    let azure = [("AZURE_OPENAI_API_KEY", "k"), ("AZURE_RESOURCE_NAME", "res")];
+    check(&nothing, &azure, "azure/gpt", Ok("https://res.openai.azure.com/openai/v1")).await;
+    let own = json!({ "providers": { "azure": { "settings": { "resourceName": "mine" } } } });
+    check(&own, &azure, "azure/gpt", Ok("https://mine.openai.azure.com/openai/v1")).await;
+    check(&nothing, &[("XAI_API_KEY", "k")], "xai/grok-4", Ok("https://api.x.ai/v1")).await;
+    let no_key = "the provider xai has no key: set XAI_API_KEY, or providers.xai.settings.apiKey";
+    check(&nothing, &[], "xai/grok-4", Err(no_key)).await;
 }

@@ -156,6 +156,14 @@ impl Config {
                     patch(&mut there.noninteractive, permission.noninteractive.as_ref());
                     patch(&mut there.inherit_readonly, permission.inherit_readonly.as_ref());
                 }
+                if let Some(limits) = over.shell.as_ref().and_then(|shell| shell.limits.as_ref()) {
+                    let there = value.shell.get_or_insert_default().limits.get_or_insert_default();
+                    patch(&mut there.memory, limits.memory.as_ref());
+                    patch(&mut there.cpu_seconds, limits.cpu_seconds.as_ref());
+                    patch(&mut there.file_size, limits.file_size.as_ref());
+                    patch(&mut there.open_files, limits.open_files.as_ref());
+                    patch(&mut there.processes, limits.processes.as_ref());
+                }
                 if let Some(stream) = &over.stream {
                     patch(&mut value.stream.get_or_insert_default().idle_timeout, stream.idle_timeout.as_ref());
                 }
@@ -164,6 +172,11 @@ impl Config {
                 }
                 if let Some(server) = &over.server {
                     patch_server(value.server.get_or_insert_default(), server);
+                }
+                if let Some(tools) = &over.tools {
+                    let there = value.tools.get_or_insert_default();
+                    patch(&mut there.patch, tools.patch.as_ref());
+                    there.secret_files.extend(tools.secret_files.iter().cloned());
                 }
                 patch(&mut value.retention, over.retention.as_ref());
                 patch(&mut value.js, over.js.as_ref());

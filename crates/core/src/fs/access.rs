@@ -52,6 +52,8 @@ pub struct Target {
     pub alias: Option<String>,
     /// What stood there.
     pub kind: Kind,
+    /// Whether the path itself, and not only a directory on the way, is a link.
+    pub is_link: bool,
     /// What has to be asked because it lies outside.
     pub external: Option<External>,
 }
@@ -185,6 +187,7 @@ impl Access {
         let absolute = lexical(&self.directory.join(self.expand_home(path)?));
         let real = real_path(&absolute).map_err(|error| named(error, path))?;
         let kind = kind_of(&real).map_err(|error| named(error, path))?;
+        let is_link = absolute.is_symlink();
         let resource = self.relative(&real);
         let external = match resource {
             Some(_) => None,
@@ -199,11 +202,12 @@ impl Access {
                 resource,
                 alias: None,
                 kind,
+                is_link,
                 external,
             });
         };
         let alias = self.lexical_relative(&absolute).filter(|alias| *alias != resource);
-        Ok(Target { requested: path.to_owned(), absolute, real, resource, alias, kind, external })
+        Ok(Target { requested: path.to_owned(), absolute, real, resource, alias, kind, is_link, external })
     }
 
     /// Resolves an approved target again, right before it is used.

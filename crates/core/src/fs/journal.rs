@@ -74,6 +74,17 @@ pub enum Change {
         /// The new content.
         content: Vec<u8>,
     },
+    /// Gives a file the content and the mode that it had before, also one that nobody may write.
+    Restore {
+        /// The file.
+        path: PathBuf,
+        /// As in `Write`.
+        expected: Option<String>,
+        /// Its content.
+        content: Vec<u8>,
+        /// Its mode.
+        mode: u32,
+    },
     /// Removes a file.
     Delete {
         /// The file.
@@ -100,10 +111,23 @@ pub enum Change {
 }
 
 impl Change {
+    /// Returns the file; of one that moves, its old name.
+    pub fn place(&self) -> &Path {
+        match self {
+            Self::Create { path, .. }
+            | Self::Write { path, .. }
+            | Self::Restore { path, .. }
+            | Self::Delete { path, .. }
+            | Self::Chmod { path, .. }
+            | Self::Move { path, .. } => path,
+        }
+    }
+
     fn paths(&self) -> impl Iterator<Item = &PathBuf> {
         let (path, to) = match self {
             Self::Create { path, .. }
             | Self::Write { path, .. }
+            | Self::Restore { path, .. }
             | Self::Delete { path, .. }
             | Self::Chmod { path, .. } => (path, None),
             Self::Move { path, to, .. } => (path, Some(to)),

@@ -9,6 +9,9 @@ use abide_schema::SessionId;
 /// How many files are remembered, over all sessions; the oldest are forgotten first.
 const MAX_REMEMBERED: usize = 8192;
 
+/// How many instructions are remembered, over all sessions.
+const MAX_TOLD: usize = 1024;
+
 /// What was seen of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
@@ -44,6 +47,8 @@ pub struct Reads {
 struct State {
     seen: BTreeMap<(SessionId, PathBuf), Seen>,
     order: VecDeque<(SessionId, PathBuf)>,
+    /// Instructions that were given, the oldest first.
+    told: VecDeque<(SessionId, PathBuf)>,
 }
 
 impl Reads {
@@ -59,6 +64,20 @@ impl Reads {
                 state.seen.remove(&oldest);
             }
         }
+    }
+
+    /// Says whether a session is given these instructions for the first time, and notes that it is.
+    pub fn tells(&self, session: &SessionId, path: &Path) -> bool {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (session.clone(), path.to_path_buf());
+        if state.told.contains(&key) {
+            return false;
+        }
+        state.told.push_back(key);
+        if state.told.len() > MAX_TOLD {
+            state.told.pop_front();
+        }
+        true
     }
 
     /// Compares a file with what a session has seen of it.

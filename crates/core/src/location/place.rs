@@ -15,8 +15,11 @@ use crate::agent::BASE_PROMPT;
 use crate::catalog::{Keys, SelectError};
 use crate::config::flags;
 use crate::context;
+use crate::fs::journal::Journal;
 use crate::session::place::{Attachment, EngineSettings, ObservedSource, Place, PlaceError, Places, ResolvedModel};
 use crate::skill;
+use crate::snapshot::{Operation, Past, SnapshotError};
+use crate::tool::builtin::{patch, subagent};
 use crate::tool::outcome::ToolSnapshot;
 
 /// The tool that loads skills: without it the model is not told of any.
@@ -96,9 +99,11 @@ impl Place for Location {
 
     fn tools(&self, _agent: &AgentInfo, model: &ResolvedModel, rules: &[Rule]) -> Arc<dyn ToolSnapshot> {
         let snapshot = self.services.registry.snapshot(None, rules, &self.services.boundary);
+        let snapshot = snapshot.describing(subagent::ACTION, &subagent::available(self.state().agents.list(), rules));
         // A model without tools is offered none.
         if model.takes_tools {
-            Arc::new(snapshot)
+            let choice = self.state().config.abide().tools.and_then(|tools| tools.patch).unwrap_or_default();
+            Arc::new(snapshot.without(patch::left_out(model.model.id.as_str(), choice)))
         } else {
             Arc::new(snapshot.advertising(std::collections::BTreeMap::new()))
         }
@@ -135,6 +140,23 @@ impl Place for Location {
                 Some(_) | None => None,
             }
         })
+    }
+
+    fn past<'a>(
+        &'a self,
+        tree: &'a str,
+        paths: &'a [String],
+    ) -> BoxFuture<'a, Result<Vec<(String, Past)>, SnapshotError>> {
+        Box::pin(async move {
+            match &self.services.snapshots {
+                Some(snapshots) => snapshots.past(tree, paths).await,
+                None => Err(SnapshotError::Answer { operation: Operation::Plan }),
+            }
+        })
+    }
+
+    fn journal(&self) -> Option<&Journal> {
+        Some(&self.services.journal)
     }
 
     fn changed<'a>(&'a self, from: &'a str, to: &'a str) -> BoxFuture<'a, Vec<String>> {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use abide_ai::LlmClient;
+use abide_schema::config::CommandLimits;
 use abide_schema::live::LiveEvent;
 use abide_schema::location::{LocationInfo, LocationRef};
 use abide_schema::permission::Rule;
@@ -14,22 +15,34 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use futures_util::future::BoxFuture;
 
 use super::{LocationError, LocationState, LocationsOptions, state};
-use crate::catalog::{Keys, LocalModels, LocalServer};
+use crate::catalog::{Catalog, Keys, LocalModels, LocalServer};
 use crate::config::Directories;
 use crate::credential::{CredentialError, CredentialStore, Credentials};
 use crate::fs::access::Access;
+use crate::fs::journal::Journal;
 use crate::git::Git;
+use crate::job::Jobs;
 use crate::permission::{PermissionOptions, PermissionRules, PermissionService, Publish, RulesError, configured_rules};
 use crate::project::{Project, Repository};
 use crate::question::{QuestionOptions, QuestionService};
+use crate::secret::{SecretFiles, Secrets};
+use crate::session::children::{DEFAULT_DEPTH, SessionsLink};
 use crate::shell::choose::choose;
+use crate::skill::Skill;
 use crate::snapshot::Snapshots;
 use crate::store::Store;
 use crate::tool::boundary::{Boundary, BoundaryOptions};
 use crate::tool::builtin::files::FileTools;
+use crate::tool::builtin::job::JobTool;
 use crate::tool::builtin::question::QuestionTool;
+use crate::tool::builtin::shell::environment::SECRET_VARIABLES;
 use crate::tool::builtin::shell::{MAX_OUTPUT_BYTES, ShellServices, ShellTool};
+use crate::tool::builtin::skill::{SkillTool, Skills};
+use crate::tool::builtin::subagent::{SubagentSettings, SubagentTool};
 use crate::tool::builtin::todo::TodoTool;
+use crate::tool::builtin::webfetch::WebFetch;
+use crate::tool::builtin::websearch::{SearchProvider, WebSearch, available};
+use crate::tool::image::{ImageLimits, Images};
 use crate::tool::info::ToolInfo;
 use crate::tool::output::{OutputFiles, OutputLimits};
 use crate::tool::registry::{Registration, ToolRegistry};
@@ -53,10 +66,13 @@ pub(super) struct Services {
     pub(super) questions: QuestionService,
     pub(super) registry: ToolRegistry,
     pub(super) boundary: Arc<Boundary>,
+    pub(super) journal: Journal,
     pub(super) snapshots: Option<Snapshots>,
     pub(super) credentials: CredentialStore,
     /// The keys as of the last boundary of a session, and when that was.
     keys: ArcSwapOption<(i64, Keys)>,
+    pub(super) secrets: Secrets,
+    pub(super) secret_files: SecretFiles,
     client: LlmClient,
     servers: Vec<LocalServer>,
     local: Mutex<Option<(i64, LocalModels)>>,
@@ -103,6 +119,8 @@ impl Services {
             files: OutputFiles::new(options.world.clone(), &options.directories.data),
             limits: output_limits(&state.load()),
             hooks: Vec::new(),
+            images: Images::new(image_limits(&state.load())),
+            secrets: options.secrets.clone(),
         }));
         let registry = ToolRegistry::new(options.application.clone());
         let shell = ShellParts {
@@ -116,17 +134,26 @@ impl Services {
             spool: options.directories.data.join("shell").join(project.id.as_str()),
             helper: options.helper.clone(),
             limits: output_limits(&state.load()),
+            sessions: options.sessions.clone(),
+            subagents: subagent_settings(&state),
+            resources: resource_limits(&state),
         };
+        let secret_files = SecretFiles::new(state.load().config.abide().tools.unwrap_or_default().secret_files);
+        let known_secret_files = secret_files.clone();
         let files = FileTools {
             access: Arc::clone(&access),
             permissions: permissions.clone(),
             journal: options.journal.clone(),
             reads: Arc::clone(&options.reads),
             require_read: false,
+            secret_files: secret_files.clone(),
         };
         let configured_shell =
             state.load().config.documents.iter().rev().find_map(|document| document.info.shell.clone());
         let environment = options.world.environment().clone();
+        let search = search_service(&state.load(), &options.world, &options.secrets);
+        let secret_names = key_variables(&state.load().catalog);
+        let skills = Arc::new(KnownSkills { state: Arc::clone(&state) }) as Arc<dyn Skills>;
         let others = move || {
             vec![
                 ToolInfo::typed(ShellTool::new(ShellServices {
@@ -136,14 +163,26 @@ impl Services {
                     journal: Arc::clone(&shell.journal),
                     shell: choose(configured_shell.as_deref(), &environment),
                     environment: environment.clone(),
-                    secrets: Vec::new(),
+                    secret_files: secret_files.clone(),
+                    secrets: secret_names.clone(),
                     spool_directory: shell.spool.clone(),
                     helper: shell.helper.clone(),
                     limits: shell.limits,
                     max_output_bytes: MAX_OUTPUT_BYTES,
                     asks_for_places: true,
+                    resources: Arc::clone(&shell.resources),
+                    jobs: jobs_of(&shell.sessions),
+                    publish: Arc::clone(&shell.publish),
                 })),
+                ToolInfo::typed(SubagentTool::new(
+                    shell.permissions.clone(),
+                    shell.sessions.clone(),
+                    Arc::clone(&shell.subagents),
+                )),
+                ToolInfo::typed(JobTool::new(jobs_of(&shell.sessions), shell.limits)),
                 ToolInfo::typed(QuestionTool::new(shell.permissions.clone(), shell.questions.clone())),
+                ToolInfo::typed(SkillTool::new(shell.permissions.clone(), Arc::clone(&skills))),
+                ToolInfo::typed(WebFetch::new(shell.permissions.clone())),
                 ToolInfo::typed(TodoTool::new(
                     shell.permissions.clone(),
                     Arc::clone(&shell.values),
@@ -151,8 +190,10 @@ impl Services {
                 )),
             ]
         };
+        let searches = permissions.clone();
         let builtin = registry.location().transform(move |editor| {
-            for tool in files.tools().into_iter().chain(others()) {
+            let search = search.clone().map(|service| ToolInfo::typed(WebSearch::new(searches.clone(), service)));
+            for tool in files.tools().into_iter().chain(others()).chain(search) {
                 editor.add(tool);
             }
         });
@@ -160,6 +201,8 @@ impl Services {
             snapshots: Snapshots::new(git, &options.directories, &project, directory),
             credentials: CredentialStore::new(&options.world, &options.directories),
             keys: ArcSwapOption::empty(),
+            secrets: options.secrets.clone(),
+            secret_files: known_secret_files,
             world: options.world.clone(),
             directories: options.directories.clone(),
             project,
@@ -170,6 +213,7 @@ impl Services {
             questions,
             registry,
             boundary,
+            journal: options.journal.clone(),
             client: options.client.clone(),
             servers: options.local_servers.clone(),
             local: Mutex::default(),
@@ -236,7 +280,11 @@ impl Services {
             warn_credentials(&error);
             Credentials::default()
         });
-        Keys::new(&self.world, credentials)
+        let keys = Keys::new(&self.world, credentials);
+        // Whatever is used from here on is known, so that nothing shows it.
+        self.secrets.add(keys.values(self.state.load().catalog.providers()));
+        self.secrets.add(SECRET_VARIABLES.iter().filter_map(|name| self.world.var(name)).map(ToOwned::to_owned));
+        keys
     }
 
     /// Returns the keys that were read at a boundary of a session just now, else reads them.
@@ -305,6 +353,34 @@ struct ShellParts {
     spool: PathBuf,
     helper: Option<crate::shell::process::Helper>,
     limits: OutputLimits,
+    sessions: SessionsLink,
+    subagents: Arc<dyn Fn() -> SubagentSettings + Send + Sync>,
+    resources: Arc<dyn Fn() -> CommandLimits + Send + Sync>,
+}
+
+/// Reads what the settings of the moment leave to commands.
+fn resource_limits(state: &Arc<ArcSwap<LocationState>>) -> Arc<dyn Fn() -> CommandLimits + Send + Sync> {
+    let state = Arc::clone(state);
+    Arc::new(move || state.load().config.abide().shell.and_then(|shell| shell.limits).unwrap_or_default())
+}
+
+/// Finds the jobs of the process, once there are any.
+fn jobs_of(sessions: &SessionsLink) -> Arc<dyn Fn() -> Option<Jobs> + Send + Sync> {
+    let sessions = sessions.clone();
+    Arc::new(move || sessions.get().map(|sessions| sessions.jobs().clone()))
+}
+
+/// Reads what the settings of the moment say about children.
+fn subagent_settings(state: &Arc<ArcSwap<LocationState>>) -> Arc<dyn Fn() -> SubagentSettings + Send + Sync> {
+    let state = Arc::clone(state);
+    Arc::new(move || {
+        let state = state.load();
+        let permission = state.config.abide().permission.unwrap_or_default();
+        SubagentSettings {
+            depth: state.config.experimental().subagent_depth.unwrap_or(DEFAULT_DEPTH),
+            inherits_denials: permission.inherit_readonly.unwrap_or(true),
+        }
+    })
 }
 
 fn output_limits(state: &LocationState) -> OutputLimits {
@@ -313,6 +389,52 @@ fn output_limits(state: &LocationState) -> OutputLimits {
         value.filter(|value| *value > 0).map_or(default, |value| usize::try_from(value).unwrap_or(usize::MAX))
     };
     OutputLimits { lines: or(set.max_lines, default.lines), bytes: or(set.max_bytes, default.bytes) }
+}
+
+fn image_limits(state: &LocationState) -> ImageLimits {
+    let (set, default) = (state.config.image(), ImageLimits::default());
+    let max_base64 = set.max_base64_bytes.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    ImageLimits {
+        auto_resize: set.auto_resize.unwrap_or(default.auto_resize),
+        max_width: set.max_width.unwrap_or(default.max_width),
+        max_height: set.max_height.unwrap_or(default.max_height),
+        max_base64_bytes: max_base64.unwrap_or(default.max_base64_bytes),
+    }
+}
+
+/// Chooses the search service: the configured one, or any that has a key.
+fn search_service(state: &LocationState, world: &World, secrets: &Secrets) -> Option<Arc<dyn SearchProvider>> {
+    let mut found = available(state.config.latest(|document| document.websearch.as_ref()), world);
+    secrets.add(std::mem::take(&mut found.keys));
+    let n_services = u64::try_from(found.providers.len()).ok().filter(|n| *n > 0)?;
+    let chosen = usize::try_from(world.random() % n_services).unwrap_or_default();
+    found.providers.into_iter().nth(chosen)
+}
+
+/// Variables of keys that many programs besides abide need.
+const SHARED_VARIABLES: &[&str] =
+    &["GITHUB_TOKEN", "GH_TOKEN", "GITLAB_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS", "HF_TOKEN"];
+
+/// Returns the variables that hold keys of providers: commands do not get them.
+fn key_variables(catalog: &Catalog) -> Vec<String> {
+    let names = catalog.providers().flat_map(|provider| provider.env.iter());
+    let own = names.filter(|name| !name.starts_with("AWS_") && !SHARED_VARIABLES.contains(&name.as_str()));
+    own.cloned().collect()
+}
+
+/// The skills of a location, as they are now.
+struct KnownSkills {
+    state: Arc<ArcSwap<LocationState>>,
+}
+
+impl Skills for KnownSkills {
+    fn skill(&self, id: &str) -> Option<Skill> {
+        self.state.load().skills.iter().find(|skill| skill.id == id).cloned()
+    }
+
+    fn is_agent(&self, id: &str) -> bool {
+        self.state.load().agents.get(&AgentId::new(id)).is_some()
+    }
 }
 
 /// The configured rules of calls: the agent's, then the session's.

@@ -58,14 +58,20 @@ pub fn agent_rules(agent: BuiltinAgent, paths: &DefaultPaths<'_>) -> Vec<Rule> {
     rules
 }
 
-/// Returns the session rules of a child session: the parent's, and no edits at all when the parent's agent may not
-/// edit in general, so that planning stays read-only through delegation.
-pub fn inherited_rules(parent_agent: &[Rule], parent_session: &[Rule]) -> Vec<Rule> {
-    let mut rules = parent_session.to_vec();
+/// What a child may not do when its parent's agent may not do it at all: whatever changes things or reaches out.
+const INHERITED_DENIALS: &[&str] = &["edit", "shell", "webfetch", "websearch"];
+
+/// Returns the session rules of a child session: the parent's session rules, as far as they do not allow what the
+/// child's agent may not do at all, then the whole denials of the parent, so that delegation gives no right that either
+/// of them lacks. Without `parent_agent` its rules do not count.
+pub fn inherited_rules(parent_agent: &[Rule], parent_session: &[Rule], child_agent: &[Rule]) -> Vec<Rule> {
     // The probe `*` is matched by blanket rules only.
-    if evaluate("edit", "*", Path::new("/"), parent_agent) == Deny {
-        rules.push(rule("edit", "*", Deny));
-    }
+    let denies = |action: &str, rules: &[Rule]| evaluate(action, "*", Path::new("/"), rules) == Deny;
+    let lifts = |rule: &Rule| rule.effect == Allow && denies(&rule.action, child_agent);
+    let mut rules: Vec<Rule> = parent_session.iter().filter(|rule| !lifts(rule)).cloned().collect();
+    let parent: Vec<Rule> = parent_agent.iter().chain(parent_session).cloned().collect();
+    let denied = INHERITED_DENIALS.iter().filter(|action| denies(action, &parent));
+    rules.extend(denied.map(|action| rule(action, "*", Deny)));
     rules
 }
 

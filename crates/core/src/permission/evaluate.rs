@@ -74,7 +74,8 @@ pub fn evaluate(action: &str, resource: &str, directory: &Path, rules: &[Rule]) 
     deciding(action, resource, directory, rules).map_or(Effect::Ask, |rule| rule.effect)
 }
 
-fn deciding<'r>(action: &str, resource: &str, directory: &Path, rules: &'r [Rule]) -> Option<&'r Rule> {
+/// Returns the last rule that matches.
+pub(crate) fn deciding<'r>(action: &str, resource: &str, directory: &Path, rules: &'r [Rule]) -> Option<&'r Rule> {
     let absolute = absolute_form(action, resource, directory);
     rules.iter().rev().find(|rule| {
         matches(action, &rule.action)

@@ -261,12 +261,26 @@ impl PermissionService {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn effect(&self, ctx: &ToolContext, action: &str, resources: &[String]) -> Effect {
+        self.judged_effect(ctx, action, resources, None).await
+    }
+
+    /// As [`PermissionService::effect`], for resources that are not plain text.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn judged_effect(
+        &self,
+        ctx: &ToolContext,
+        action: &str,
+        resources: &[String],
+        judge: Option<&dyn Judge>,
+    ) -> Effect {
         let options = &self.inner.options;
         let (configured, saved) =
             tokio::join!(options.rules.configured(&ctx.session_id, Some(&ctx.agent)), self.saved_rules());
         let Ok(configured) = configured else { return Effect::Deny };
         let saved = saved.unwrap_or_default();
-        Request { action, resources, directory: &options.directory, judge: None }.decide(&configured, &saved)
+        Request { action, resources, directory: &options.directory, judge }.decide(&configured, &saved)
     }
 
     /// Evaluates a request at once, and makes it wait when the rules say ask. The same id again, while it waits in the

@@ -23,10 +23,32 @@ pub struct Split {
     pub recent: String,
 }
 
-/// Splits the active history; `None` when there is nothing to summarise.
-pub fn split(history: &[&MessageRow], keep_tokens: u64) -> Option<Split> {
+impl Split {
+    /// Returns the same with a head of at most about `limit` characters.
+    pub fn within(&self, limit: usize) -> Self {
+        Self { head: shortened(&self.head, limit), ..self.clone() }
+    }
+}
+
+/// Returns how many characters of a head fit into the request for its summary.
+pub fn room(context: Option<u64>, output: Option<u64>, split: &Split) -> usize {
+    /// What the instructions of the request take.
+    const FIXED: usize = 2000;
+    let Some(context) = context.filter(|context| *context > 0) else { return usize::MAX };
+    let answer = output.unwrap_or(context / 4).min(context / 2);
+    // Three characters a token: code has more tokens than prose.
+    let characters = usize::try_from((context - answer).saturating_mul(3)).unwrap_or(usize::MAX);
+    let others = split.prior_summary.as_ref().map_or(0, String::len) + FIXED;
+    characters.saturating_sub(others).max(FIXED)
+}
+
+/// Splits the active history; `None` when there is nothing to summarise. The newest words of the user stay word for word,
+/// also when the tail begins after them, and when only an earlier checkpoint still holds them (`newest_user`, of the
+/// whole transcript).
+pub fn split(history: &[&MessageRow], newest_user: Option<&MessageRow>, keep_tokens: u64) -> Option<Split> {
     let mut prior_summary = None;
     let mut entries: Vec<(bool, String)> = Vec::new();
+    let mut asked = None;
     for row in history {
         if let Message::Compaction(compaction) = &row.message {
             if compaction.status == CompactionStatus::Completed {
@@ -39,6 +61,9 @@ pub fn split(history: &[&MessageRow], keep_tokens: u64) -> Option<Split> {
         }
         let text = serialize(&row.message);
         if !text.is_empty() {
+            if matches!(row.message, Message::User(_)) {
+                asked = Some(entries.len());
+            }
             entries.push((matches!(row.message, Message::User(_) | Message::Synthetic(_)), text));
         }
     }
@@ -53,12 +78,33 @@ pub fn split(history: &[&MessageRow], keep_tokens: u64) -> Option<Split> {
     }
     let join = |part: &[(bool, String)]| part.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join("\n\n");
     let (head, tail) = entries.split_at(start.min(entries.len()));
+    let words = newest_user.map(|row| serialize(&row.message)).filter(|_| asked.is_none_or(|at| at < start));
     if head.is_empty() {
         // One exchange only: it is summarised; an unanswered prompt stays word for word as well.
-        let recent = if ends_with_user { join(tail) } else { String::new() };
+        let recent = if ends_with_user {
+            join(tail)
+        } else {
+            newest_user.map(|row| serialize(&row.message)).unwrap_or_default()
+        };
         return Some(Split { prior_summary, head: join(tail), recent });
     }
-    Some(Split { prior_summary, head: join(head), recent: join(tail) })
+    let recent = match words {
+        // An earlier checkpoint's tail may hold them already.
+        Some(words) if !tail.iter().any(|(_, text)| text.contains(&words)) => format!("{words}\n\n{}", join(tail)),
+        Some(_) | None => join(tail),
+    };
+    Some(Split { prior_summary, head: join(head), recent })
+}
+
+/// Shortens a head to `limit` characters: its begin, where the task is told, and its end stay.
+pub fn shortened(head: &str, limit: usize) -> String {
+    if head.len() <= limit {
+        return head.to_owned();
+    }
+    let (begin, end) = (head.floor_char_boundary(limit / 4), head.ceil_char_boundary(head.len() - (limit - limit / 4)));
+    let (begin, end) = (head.get(..begin).unwrap_or_default(), head.get(end..).unwrap_or_default());
+    let left_out = head.len().saturating_sub(begin.len() + end.len());
+    format!("{begin}\n[{left_out} characters of the session are left out here]\n{end}")
 }
 
 /// Returns the index where the tail begins: the newest entries within the limit, at least one, whole ones only, from
@@ -196,11 +242,11 @@ pub fn kept(threshold: Option<u64>, keep: u64) -> u64 {
     threshold.map_or(keep, |threshold| keep.min(threshold / 2))
 }
 
-/// Says whether a compaction can help: it replaces what came after the latest checkpoint, and nothing else of the
-/// prompt. When that is less than a quarter of the threshold, the system text, the tools and the checkpoint are what
-/// fills the prompt, and the next step would be compacted again, and the next.
-pub const fn can_help(threshold: u64, since_checkpoint: u64) -> bool {
-    since_checkpoint.saturating_mul(4) >= threshold
+/// Says whether a compaction can help. It replaces what came after the latest checkpoint, and nothing else of the
+/// prompt: when that is less than a quarter of the threshold, and the system text with the tools (`fixed`) three quarters
+/// or more, the next step would be compacted again, and the next.
+pub const fn can_help(threshold: u64, since_checkpoint: u64, fixed: u64) -> bool {
+    since_checkpoint.saturating_mul(4) >= threshold || fixed.saturating_mul(4) < threshold.saturating_mul(3)
 }
 
 #[cfg(test)]
@@ -229,7 +275,7 @@ mod tests {
     #[track_caller]
     fn check(texts: &[&str], keep: u64, head: &str, recent: &str) {
         let rows: Vec<MessageRow> = texts.iter().enumerate().map(|(at, text)| user(at as u64, text)).collect();
-        let split = split(&rows.iter().collect::<Vec<_>>(), keep).unwrap();
+        let split = split(&rows.iter().collect::<Vec<_>>(), rows.last(), keep).unwrap();
         let plain = |text: &str| text.replace("[User]\n", "").replace("\n\n", "|");
         assert_eq!((plain(&split.head).as_str(), plain(&split.recent).as_str()), (head, recent));
     }
@@ -241,7 +287,48 @@ mod tests {
         check(&["aaaa", "bbbb", "cccc"], 3, "aaaa|bbbb", "cccc");
         check(&["aaaa", "bbbb", "cccc"], 0, "aaaa|bbbb", "cccc");
         check(&["aaaa"], 100, "aaaa", "aaaa");
-        assert_eq!(split(&[], 100), None);
+        assert_eq!(split(&[], None, 100), None);
+    }
+
+    fn assistant(seq: u64, text: &str) -> MessageRow {
+        let message = serde_json::json!({
+            "type": "assistant", "id": format!("msg_{seq}"), "time": { "created": 1, "completed": 2 },
+            "agent": "build", "model": { "id": "m", "providerID": "p" },
+            "content": [{ "type": "text", "id": "t", "text": text }],
+        });
+        MessageRow { message: serde_json::from_value(message).unwrap(), ..user(seq, "") }
+    }
+
+    #[test]
+    fn the_newest_words_of_the_user_stay_word_for_word() {
+        let long = "words of the user ".repeat(100);
+        let rows =
+            [user(0, "old"), assistant(1, "x"), user(2, &long), assistant(3, &"y".repeat(400)), assistant(4, "z")];
+        let all: Vec<&MessageRow> = rows.iter().collect();
+        for keep in [0, 1, 50, 200, 10_000] {
+            let split = split(&all, rows.get(2), keep).unwrap();
+            assert_eq!(split.recent.matches(&long).count(), 1, "{keep}: {split:?}");
+        }
+        // A checkpoint took them in; the next one carries them on.
+        let checkpoint = serde_json::json!({
+            "type": "compaction", "id": "msg_5", "time": { "created": 1 }, "reason": "auto", "status": "completed",
+            "summary": "## Objective", "recent": format!("[User]\n{long}"),
+        });
+        let checkpoint = MessageRow { message: serde_json::from_value(checkpoint).unwrap(), ..user(5, "") };
+        let later = [checkpoint, assistant(6, &"y".repeat(400)), assistant(7, "z")];
+        let all: Vec<&MessageRow> = later.iter().collect();
+        for keep in [0, 1, 100, 10_000] {
+            let split = split(&all, rows.get(2), keep).unwrap();
+            assert_eq!(split.recent.matches(&long).count(), 1, "{keep}: {split:?}");
+        }
+    }
+
+    #[test]
+    fn a_head_is_shortened_in_its_middle() {
+        assert_eq!(shortened("short", 5), "short");
+        let text = shortened(&format!("begin{}end", "ä".repeat(1000)), 100);
+        assert!(text.starts_with("begin") && text.ends_with("end") && text.len() < 170, "{text}");
+        assert!(text.contains("characters of the session are left out here"), "{text}");
     }
 
     #[test]
@@ -262,8 +349,8 @@ mod tests {
 
     #[test]
     fn a_compaction_helps_where_the_history_is_what_fills_the_prompt() {
-        assert!(!can_help(3072, 0) && !can_help(3072, 767));
-        assert!(can_help(3072, 768) && can_help(0, 0));
+        assert!(!can_help(3072, 0, 2304) && !can_help(3072, 767, 9000));
+        assert!(can_help(3072, 768, 9000) && can_help(3072, 0, 2303) && can_help(0, 0, 0));
     }
 
     #[test]

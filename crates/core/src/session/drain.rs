@@ -23,10 +23,12 @@ use abide_schema::session::SessionInfo;
 use abide_schema::{MessageId, SessionId};
 use tokio_util::sync::CancellationToken;
 
+use crate::fault::{self, Fault};
 use crate::session::context::{self, Blob, Decision};
 use crate::session::engine::Engine;
-use crate::session::lower::{self, ResolvedAttachment};
+use crate::session::lower;
 use crate::session::place::{ModelClient, Place, PlaceError, ResolvedModel};
+use crate::session::relocate::Underway;
 use crate::session::state::SessionState;
 use crate::session::step::{Step, StepEnd, StepPlan};
 use crate::session::{compaction, retry, title};
@@ -76,6 +78,13 @@ impl From<AppendError> for DrainError {
 impl From<StoreError> for DrainError {
     fn from(error: StoreError) -> Self {
         Self::Append(AppendError::Storage(error))
+    }
+}
+
+impl From<Fault> for DrainError {
+    /// An injected failure stands for a failing store.
+    fn from(fault: Fault) -> Self {
+        Self::Append(AppendError::Storage(StoreError::Other(fault.to_string())))
     }
 }
 
@@ -139,6 +148,10 @@ pub(crate) struct Drain {
     baseline: Option<String>,
     stashed: Vec<Hook>,
     overflow_used: bool,
+    /// Recovery resumed the execution and no step was completed since.
+    resumed: bool,
+    /// Where the work stands that goes on in another place after a move.
+    pub(super) underway: Underway,
 }
 
 impl Drain {
@@ -149,6 +162,7 @@ impl Drain {
         state: SessionState,
         cancel: CancellationToken,
         id: SessionId,
+        resumed: bool,
     ) -> Self {
         let location = place.info().to_ref();
         Self {
@@ -164,7 +178,18 @@ impl Drain {
             baseline: None,
             stashed: Vec::new(),
             overflow_used: false,
+            resumed,
+            underway: Underway::new(false),
         }
+    }
+
+    /// Returns the change that the first completed step after a resume brings: the execution got on.
+    pub(super) fn got_on(&mut self) -> Option<Hook> {
+        std::mem::take(&mut self.resumed).then_some(Hook::ResetAttempts)
+    }
+
+    pub(super) fn engine(&self) -> &Engine {
+        &self.engine
     }
 
     pub(super) fn id(&self) -> &SessionId {
@@ -303,9 +328,8 @@ impl Drain {
     // ---- the loop --------------------------------------------------------------------------------------------
 
     /// Runs boundaries and steps until nothing is left to do.
-    pub(super) async fn run(&mut self, mut force: bool, scope: Scope) -> Result<DrainEnd, DrainError> {
-        let mut number = 1u32;
-        let mut continuing = false;
+    pub(super) async fn run(&mut self, underway: Underway, scope: Scope) -> Result<DrainEnd, DrainError> {
+        let Underway { mut number, mut continuing, mut force } = underway;
         let mut broken_off = 0u32;
         loop {
             if self.cancel.is_cancelled() {
@@ -315,10 +339,16 @@ impl Drain {
             self.state.catch_up_to(&*self.engine.store.clone(), head).await?;
             let eligible = if continuing { Scope::Steer } else { scope };
             if let Some(item) = head_of_line(&pending, eligible).filter(|item| is_control(item)) {
+                let is_move = item.kind == InboxKind::Move;
                 if let Some(end) = self.control(item.clone()).await? {
                     return Ok(end);
                 }
-                force = false;
+                // A compaction is what was asked for; a move only changes where the work is done.
+                force &= is_move;
+                if self.moved().is_some() {
+                    self.underway = Underway { number, continuing, force };
+                    return Ok(DrainEnd::Complete);
+                }
                 continue;
             }
             let promotable = head_of_line(&pending, eligible).is_some();
@@ -329,7 +359,8 @@ impl Drain {
                 return Ok(DrainEnd::Failed(SessionError::new(ErrorCode::Unknown, "The session was deleted")));
             };
             if session.location != self.location {
-                // Moved: whoever runs next opens the new place.
+                // Moved: the work goes on in the new place.
+                self.underway = Underway { number, continuing, force };
                 return Ok(DrainEnd::Complete);
             }
             let agent = match self.place.agent(session.agent.as_ref()) {
@@ -359,12 +390,12 @@ impl Drain {
                 Ok(model) => model,
                 Err(error) => return self.no_model(&session, &agent, &error).await,
             };
-            if let Some(end) = self.compact_if_full(&agent, &model).await? {
-                return Ok(end);
-            }
             let rules = session.permissions.clone().unwrap_or_default();
             let rules: Vec<_> = agent.permissions.iter().cloned().chain(rules).collect();
             let tools = self.place.tools(&agent, &model, &rules);
+            if let Some(end) = self.compact_if_full(&agent, &model, tools.definitions()).await? {
+                return Ok(end);
+            }
             let disabled = agent.steps.is_some_and(|steps| number >= steps);
             let overflow_allowed = !self.overflow_used && self.place.settings().compaction_auto;
             let plan = StepPlan { agent: agent.clone(), model: model.clone() };
@@ -379,9 +410,9 @@ impl Drain {
                 }
                 StepEnd::Interrupted | StepEnd::Declined => return Ok(DrainEnd::Interrupted),
                 StepEnd::Failed(error) => return Ok(DrainEnd::Failed(error)),
-                StepEnd::Overflow(error) => {
+                StepEnd::Overflow { error, recorded } => {
                     self.overflow_used = true;
-                    if let Some(end) = self.compact_after_overflow(&agent, &model, error).await? {
+                    if let Some(end) = self.compact_after_overflow(&agent, &model, error, recorded).await? {
                         return Ok(end);
                     }
                     continuing = true;
@@ -431,6 +462,9 @@ impl Drain {
 
     /// Executes a control item at the head of the line.
     async fn control(&mut self, item: InputRow) -> Result<Option<DrainEnd>, DrainError> {
+        if item.kind == InboxKind::Move {
+            return self.apply_move(&item).await;
+        }
         let now = self.engine.world.now();
         let delivered = InboxDelivered { timestamp: now, session_id: self.id.clone(), inbox_id: item.id.clone() };
         match self.append(vec![delivered.into()], Vec::new(), Durability::Synced).await {
@@ -443,11 +477,7 @@ impl Drain {
                 self.begin_snapshot();
                 self.compact_on_request().await
             }
-            InboxKind::Move => {
-                tracing::warn!(session.id = %self.id, "moving a session is not supported yet; the request is dropped");
-                Ok(None)
-            }
-            InboxKind::User | InboxKind::Synthetic => Ok(None),
+            InboxKind::Move | InboxKind::User | InboxKind::Synthetic => Ok(None),
         }
     }
 
@@ -481,7 +511,10 @@ impl Drain {
                 .into(),
             };
             match self.append(vec![event], Vec::new(), Durability::Committed).await {
-                Ok(()) => promoted += 1,
+                Ok(()) => {
+                    promoted += 1;
+                    fault::point("promote.between").await?;
+                }
                 // Somebody else promoted or cancelled it meanwhile.
                 Err(DrainError::Append(AppendError::InputLifecycleConflict { .. })) => {}
                 Err(error) => return Err(error),
@@ -566,7 +599,8 @@ impl Drain {
                     delta: Some(delta),
                     description: Some("The environment changed".to_owned()),
                 };
-                self.append(vec![event.into()], blob_hooks(blobs), Durability::Committed).await
+                self.append(vec![event.into()], blob_hooks(blobs), Durability::Committed).await?;
+                Ok(fault::point("context.after_update").await?)
             }
         }
     }
@@ -604,13 +638,15 @@ impl Drain {
         if tools_disabled {
             messages.push(Arc::new(ModelMessage::user(LAST_STEP_TEXT)));
         }
+        let tools = if model.takes_tools { tools } else { &[] };
         let room = model.context_limit.map(|limit| {
-            let used: u64 = messages.iter().map(|message| lower::estimate(message)).sum();
-            limit.saturating_sub(used).max(1024)
+            let history: u64 = messages.iter().map(|message| lower::estimate(message)).sum();
+            let fixed = lower::estimate_fixed([&system, &baseline], tools);
+            limit.saturating_sub(history.saturating_add(fixed)).max(1024)
         });
         let max_tokens =
             model.output_limit.filter(|limit| *limit > 0).map(|limit| room.map_or(limit, |room| limit.min(room)));
-        let tools = if model.takes_tools { tools.to_vec() } else { Vec::new() };
+        let tools = tools.to_vec();
         let has_tools = !tools.is_empty();
         let input = RequestInput {
             id: Some(self.id.to_string()),
@@ -650,13 +686,13 @@ impl Drain {
             }
             let attachments = match &row.message {
                 Message::User(user) => {
-                    resolve_attachments(&*self.place, user.files.as_deref().unwrap_or_default()).await
+                    lower::resolve_attachments(&*self.place, user.files.as_deref().unwrap_or_default()).await
                 }
                 _ => Vec::new(),
             };
             let lowered = lower::lower(&row.message, model, &attachments);
             messages.extend(lowered.iter().cloned());
-            if is_final(&row.message) {
+            if lower::is_final(&row.message) {
                 self.lowered.by_id.insert(id.clone(), LoweredMessage::new(lowered));
             }
         }
@@ -673,19 +709,22 @@ impl Drain {
         &mut self,
         agent: &Arc<AgentInfo>,
         model: &ResolvedModel,
+        tools: &[Arc<ToolDefinition>],
     ) -> Result<Option<DrainEnd>, DrainError> {
         let settings = self.place.settings();
-        if !settings.compaction_auto {
-            return Ok(None);
-        }
         let Some(limit) = model.compaction_threshold(settings.compaction_buffer) else { return Ok(None) };
-        let last_is_checkpoint =
-            matches!(self.state.history().last().map(|row| &row.message), Some(Message::Compaction(_)));
-        if last_is_checkpoint {
+        let last = self.state.history().last().map(|row| &row.message);
+        if !settings.compaction_auto || matches!(last, Some(Message::Compaction(_))) {
             return Ok(None);
         }
         let prompt = self.estimate(model).await;
-        if prompt.tokens < limit || !compaction::can_help(limit, prompt.since_checkpoint) {
+        if prompt.tokens < limit {
+            return Ok(None);
+        }
+        let system = agent.system.clone().filter(|text| !text.is_empty());
+        let system = system.unwrap_or_else(|| self.place.base_prompt(model));
+        let fixed = lower::estimate_fixed([&system, &self.baseline_text().await?], tools);
+        if !compaction::can_help(limit, prompt.since_checkpoint, fixed) {
             return Ok(None);
         }
         match self.compact(abide_schema::event::CompactionReason::Auto, agent, model).await? {
@@ -695,7 +734,11 @@ impl Drain {
                 Ok(None)
             }
             crate::session::summary::Compacted::Interrupted => Ok(Some(DrainEnd::Interrupted)),
-            crate::session::summary::Compacted::Failed(error) => Ok(Some(DrainEnd::Failed(error))),
+            crate::session::summary::Compacted::Failed(error) => {
+                // The step that it was for fails, visibly; a new prompt tries again.
+                self.failed_step(agent, model.model.clone(), error.clone()).await?;
+                Ok(Some(DrainEnd::Failed(error)))
+            }
         }
     }
 
@@ -739,14 +782,16 @@ impl Drain {
         agent: &Arc<AgentInfo>,
         model: &ResolvedModel,
         original: SessionError,
+        recorded: bool,
     ) -> Result<Option<DrainEnd>, DrainError> {
         match self.compact(abide_schema::event::CompactionReason::Auto, agent, model).await? {
             crate::session::summary::Compacted::Done => Ok(None),
             crate::session::summary::Compacted::Interrupted => Ok(Some(DrainEnd::Interrupted)),
             crate::session::summary::Compacted::Failed(_) => {
                 // The original failure is what the user must see.
-                let session_model = model.model.clone();
-                self.failed_step(agent, session_model, original.clone()).await?;
+                if !recorded {
+                    self.failed_step(agent, model.model.clone(), original.clone()).await?;
+                }
                 Ok(Some(DrainEnd::Failed(original)))
             }
         }
@@ -826,39 +871,6 @@ const fn is_control(row: &InputRow) -> bool {
         InboxKind::Compaction | InboxKind::Move => true,
         InboxKind::User | InboxKind::Synthetic => false,
     }
-}
-
-/// Says whether a message can no longer change.
-fn is_final(message: &Message) -> bool {
-    match message {
-        Message::Assistant(assistant) => assistant.time.completed.is_some(),
-        Message::Shell(shell) => shell.time.completed.is_some(),
-        Message::Compaction(_)
-        | Message::User(_)
-        | Message::Synthetic(_)
-        | Message::System(_)
-        | Message::AgentSwitched(_)
-        | Message::ModelSwitched(_)
-        | Message::Skill(_)
-        | Message::LocationSwitched(_)
-        | Message::Idle(_) => true,
-    }
-}
-
-async fn resolve_attachments(
-    place: &dyn Place,
-    files: &[abide_schema::prompt::FileAttachment],
-) -> Vec<ResolvedAttachment> {
-    let mut resolved = Vec::with_capacity(files.len());
-    for file in files {
-        let content = place.attachment(&file.uri, &file.mime).await;
-        let name = file
-            .name
-            .clone()
-            .unwrap_or_else(|| if file.uri.starts_with("data:") { file.mime.clone() } else { file.uri.clone() });
-        resolved.push(ResolvedAttachment { name, content });
-    }
-    resolved
 }
 
 fn blob_hooks(blobs: Vec<Blob>) -> Vec<Hook> {

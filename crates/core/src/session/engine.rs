@@ -1,6 +1,6 @@
 //! The execution registry: one execution per session, coalesced wakes, interruption (spec/session.md 7.1).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,11 +18,15 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::fault;
+use crate::job::Jobs;
 use crate::session::drain::{Drain, DrainEnd, DrainError, Scope, place_error};
 use crate::session::place::{ModelClient, Places};
 use crate::session::recovery::EffectRecovery;
+use crate::session::relocate::Underway;
+use crate::session::revert;
 use crate::session::state::SessionState;
-use crate::store::{AppendError, Batch, Durability, Guard, Hook, Item, Signal, Store};
+use crate::store::{AppendError, Batch, Durability, Guard, Hook, Item, Signal, Store, StoreError};
 use crate::world::World;
 
 /// How long an interrupt waits for the execution to settle.
@@ -37,7 +41,7 @@ and interrupted calls say what they did. Carry on from there; do not repeat fini
 pub struct EngineOptions {
     /// Whether sessions that a crash interrupted go on by themselves.
     pub auto_resume: bool,
-    /// Resumes of one execution before it is given up.
+    /// Resumes of one execution without a completed step in between, before it is given up.
     pub max_attempts: u32,
 }
 
@@ -54,7 +58,10 @@ pub(crate) struct Engine {
     pub(crate) models: Arc<dyn ModelClient>,
     pub(crate) effects: Arc<dyn EffectRecovery>,
     pub(crate) options: EngineOptions,
+    pub(crate) jobs: Jobs,
     slots: Mutex<HashMap<SessionId, Slot>>,
+    /// Sessions whose owners elsewhere were told of work.
+    told: Mutex<HashSet<SessionId>>,
     tracker: TaskTracker,
     shutdown: CancellationToken,
 }
@@ -80,8 +87,31 @@ impl Ask {
 struct Slot {
     cancel: CancellationToken,
     stopping: bool,
+    /// Not an execution: an operation that none may run beside.
+    exclusive: bool,
     bell: Option<Ask>,
     ended: watch::Sender<Ended>,
+}
+
+impl Slot {
+    fn new(cancel: CancellationToken, exclusive: bool) -> Self {
+        Self { cancel, stopping: false, exclusive, bell: None, ended: watch::Sender::default() }
+    }
+}
+
+/// Keeps executions of a session away.
+pub(crate) struct Exclusive {
+    engine: Arc<Engine>,
+    id: SessionId,
+}
+
+impl Drop for Exclusive {
+    fn drop(&mut self) {
+        let bell = self.engine.slots().remove(&self.id).and_then(|slot| slot.bell);
+        if let Some(bell) = bell {
+            self.engine.ask(&self.id, bell);
+        }
+    }
 }
 
 /// How many executions of the slot have ended, and how the last one did.
@@ -101,6 +131,7 @@ impl Engine {
         options: EngineOptions,
     ) -> Self {
         Self {
+            jobs: Jobs::new(store.clone(), world.clone()),
             store,
             world,
             places,
@@ -108,6 +139,7 @@ impl Engine {
             effects,
             options,
             slots: Mutex::default(),
+            told: Mutex::default(),
             tracker: TaskTracker::new(),
             shutdown: CancellationToken::new(),
         }
@@ -115,6 +147,10 @@ impl Engine {
 
     fn slots(&self) -> MutexGuard<'_, HashMap<SessionId, Slot>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn told(&self) -> MutexGuard<'_, HashSet<SessionId>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts an execution, or rings the bell of the running one.
@@ -125,12 +161,12 @@ impl Engine {
         }
         if let Some(slot) = slots.get_mut(id) {
             // Joining a running execution with `run` does not force another step; after a stop it does.
-            let ask = if slot.stopping { ask } else { Ask { force: false, ..ask } };
+            let ask = if slot.stopping || slot.exclusive { ask } else { Ask { force: false, ..ask } };
             slot.bell = Some(slot.bell.map_or(ask, |bell| bell.merge(ask)));
             return;
         }
         let cancel = CancellationToken::new();
-        let slot = Slot { cancel: cancel.clone(), stopping: false, bell: None, ended: watch::Sender::default() };
+        let slot = Slot::new(cancel.clone(), false);
         slots.insert(id.clone(), slot);
         let engine = self.clone();
         let id = id.clone();
@@ -141,13 +177,56 @@ impl Engine {
 
     /// Lists the sessions that this process executes.
     pub(crate) fn active(&self) -> Vec<SessionId> {
-        let mut ids: Vec<SessionId> = self.slots().keys().cloned().collect();
+        let slots = self.slots();
+        let mut ids: Vec<SessionId> =
+            slots.iter().filter(|(_, slot)| !slot.exclusive).map(|(id, _)| id.clone()).collect();
         ids.sort_unstable();
         ids
     }
 
+    /// Says whether the process is about to end.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.shutdown.is_cancelled()
+    }
+
     pub(crate) fn is_active(&self, id: &SessionId) -> bool {
-        self.slots().contains_key(id)
+        self.slots().get(id).is_some_and(|slot| !slot.exclusive)
+    }
+
+    /// Keeps executions of a session away until the guard is dropped; `None` while one runs. Another exclusive operation
+    /// is waited for. Wakes meanwhile start an execution afterwards.
+    pub(crate) async fn exclusive(self: &Arc<Self>, id: &SessionId) -> Option<Exclusive> {
+        loop {
+            self.after_exclusive(id).await;
+            let mut slots = self.slots();
+            match slots.get(id) {
+                None => {
+                    slots.insert(id.clone(), Slot::new(CancellationToken::new(), true));
+                    return Some(Exclusive { engine: self.clone(), id: id.clone() });
+                }
+                Some(slot) if slot.exclusive => {}
+                Some(_) => return None,
+            }
+        }
+    }
+
+    /// Waits until no exclusive operation is under way.
+    pub(crate) async fn after_exclusive(&self, id: &SessionId) {
+        loop {
+            let waited = self.slots().get(id).filter(|slot| slot.exclusive).map(|slot| slot.ended.subscribe());
+            let Some(mut ended) = waited else { return };
+            // The sender goes away with the slot.
+            while ended.changed().await.is_ok() {}
+        }
+    }
+
+    /// Runs an operation to its end whatever becomes of the caller.
+    pub(crate) async fn to_the_end<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let done = self.world.spawn(self.tracker.track_future(work)).await;
+        done.map_err(|error| StoreError::Other(format!("the operation ended early: {error}")))
     }
 
     /// Waits until no execution is active. Never starts one.
@@ -168,7 +247,7 @@ impl Engine {
         let (mut stopped, before) = {
             let mut slots = self.slots();
             let Some(slot) = slots.get_mut(id) else { return false };
-            if slot.stopping {
+            if slot.stopping || slot.exclusive {
                 return false;
             }
             slot.stopping = true;
@@ -199,11 +278,13 @@ impl Engine {
     /// Stops all executions for a restart: their leases stay, so that the next start resumes them.
     pub(crate) async fn shutdown(&self, deadline: Duration) {
         self.shutdown.cancel();
+        self.jobs.begin_close();
         self.slots().values().for_each(|slot| slot.cancel.cancel());
         self.tracker.close();
         if tokio::time::timeout(deadline, self.tracker.wait()).await.is_err() {
             tracing::warn!("some executions did not settle before the shutdown; recovery will");
         }
+        self.jobs.close().await;
     }
 
     /// The task of a slot: executions one after another until nobody rings any more.
@@ -250,16 +331,32 @@ impl Engine {
 
     /// One busy period: lease, drains, terminal.
     async fn busy_period(self: &Arc<Self>, id: &SessionId, ask: Ask, cancel: &CancellationToken) -> DrainEnd {
+        // While a revert is staged the session rests: prompts make it final themselves, so does whoever asks to resume.
+        if ask.reason != StartReason::Resume
+            && matches!(self.store.session(id).await, Ok(Some(session)) if session.revert.is_some())
+        {
+            return DrainEnd::Complete;
+        }
         match self.try_busy_period(id, ask, cancel).await {
-            Ok(end) => end,
+            Ok(end) => {
+                if let Err(error) = self.look_again(id).await {
+                    tracing::error!(session.id = %id, %error, "what was admitted meanwhile cannot be looked up");
+                }
+                end
+            }
             Err(DrainError::Fenced) => {
                 tracing::warn!(session.id = %id, "another owner took the session over");
                 DrainEnd::Interrupted
             }
             Err(DrainError::Append(AppendError::Busy { owner, .. })) => {
-                tracing::info!(session.id = %id, %owner, "the session is executed elsewhere; its owner was told");
-                if let Err(error) = self.store.signal(id, Signal::Wake).await {
-                    tracing::error!(session.id = %id, %error, "the owner elsewhere could not be told");
+                match self.wake_elsewhere(id).await {
+                    Ok(true) => self.ask(id, ask),
+                    Ok(false) => {
+                        tracing::info!(session.id = %id, %owner, "the session is executed elsewhere; its owner was told");
+                    }
+                    Err(error) => {
+                        tracing::error!(session.id = %id, %error, "the owner elsewhere could not be told");
+                    }
                 }
                 DrainEnd::Complete
             }
@@ -279,6 +376,9 @@ impl Engine {
         let Some(session) = self.store.session(id).await? else { return Ok(DrainEnd::Complete) };
         if !ask.force && self.store.pending_inputs(id).await?.is_empty() {
             return Ok(DrainEnd::Complete);
+        }
+        if let Some(revert) = &session.revert {
+            self.store.append(revert::commit_batch(self, &session, revert)).await?;
         }
         let (fence, attempt) = self.acquire(id, &session.location, ask.reason).await?;
         self.status(id, &session.location, SessionStatus::Busy);
@@ -311,27 +411,47 @@ impl Engine {
         fence: u64,
         attempt: u32,
     ) -> Result<(DrainEnd, Option<Seq>), DrainError> {
-        let place = self.places.open(location).await;
+        let mut place = self.places.open(location).await;
         let mut done = None;
         let end = match place {
             Err(error) => DrainEnd::Failed(place_error(&error)),
-            Ok(place) => {
+            Ok(ref mut place) => {
                 let mut ask = ask;
+                let mut underway = Underway::new(ask.force);
                 let mut noticed = ask.reason != StartReason::Recovery;
                 loop {
                     let Some(state) = SessionState::load(&*self.store, id).await? else {
                         break DrainEnd::Complete;
                     };
-                    let mut drain = Drain::new(self.clone(), fence, place.clone(), state, cancel.clone(), id.clone());
+                    let (engine, here, cancel) = (self.clone(), place.clone(), cancel.clone());
+                    let mut drain = Drain::new(engine, fence, here, state, cancel, id.clone(), attempt > 0);
                     self.settle_stale(id, Some(fence), attempt).await?;
                     if !noticed {
                         noticed = true;
                         drain.synthetic(RESTART_NOTICE, "The program was restarted").await?;
                     }
-                    let end = drain.run(ask.force, ask.scope).await?;
+                    let end = drain.run(underway, ask.scope).await?;
                     done = drain.state().cursor();
+                    if let (DrainEnd::Complete, Some(goes_on)) = (&end, drain.moved()) {
+                        let to = drain.session().map_or_else(|| location.clone(), |session| session.location.clone());
+                        match self.places.open(&to).await {
+                            Ok(opened) if opened.info().to_ref() == to => *place = opened,
+                            Ok(opened) => {
+                                let (to, now) = (&to.directory, &opened.info().directory);
+                                let words =
+                                    format!("The session's directory {to} is {now} now; move the session there");
+                                break DrainEnd::Failed(SessionError::new(ErrorCode::Unknown, words));
+                            }
+                            Err(error) => break DrainEnd::Failed(place_error(&error)),
+                        }
+                        underway = goes_on;
+                        continue;
+                    }
                     match (end, self.take_bell(id)) {
-                        (DrainEnd::Complete, Some(bell)) => ask = bell,
+                        (DrainEnd::Complete, Some(bell)) => {
+                            ask = bell;
+                            underway = Underway::new(ask.force);
+                        }
                         (end, Some(bell)) => {
                             // A follow-up gets its own busy period.
                             self.ring(id, bell);
@@ -384,6 +504,7 @@ impl Engine {
         batch.hooks = vec![Hook::AcquireLease { owner: me, fence, dead_owner }];
         batch.durability = Durability::Committed;
         self.store.append(batch).await?;
+        fault::point("drain.after_claim").await?;
         Ok((fence, attempt))
     }
 
@@ -416,6 +537,7 @@ impl Engine {
             let done = if *end == DrainEnd::Interrupted { None } else { done };
             batch.hooks = vec![Hook::ReleaseLease { done }, Hook::DropOperational];
         }
+        fault::point("exec.before_terminal").await?;
         self.store.append(batch).await?;
         self.status(id, location, SessionStatus::Idle);
         self.publish(location, BecameIdle { session_id: id.clone() });

@@ -107,6 +107,9 @@ pub enum SessionsError {
     /// The session's directory cannot be opened.
     #[error(transparent)]
     Place(#[from] crate::session::place::PlaceError),
+    /// Files cannot be brought back.
+    #[error(transparent)]
+    Restore(#[from] crate::session::revert::RestoreError),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),

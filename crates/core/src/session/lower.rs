@@ -3,11 +3,14 @@
 //! Whatever was stored, the result pairs each call with exactly one result, holds nothing empty, and leaves foreign
 //! provider metadata out. The route's own rules are applied by the `ai` crate afterwards.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use abide_ai::schema::messages::{
-    MediaPart, Message as ModelMessage, Part, ReasoningPart, Role, TextPart, ToolCallPart, ToolContent, ToolResultPart,
-    ToolResultValue,
+    MediaPart, Message as ModelMessage, Part, ReasoningPart, Role, TextPart, ToolCallPart, ToolContent, ToolDefinition,
+    ToolResultPart, ToolResultValue,
 };
 use abide_schema::error::text;
 use abide_schema::message::{AssistantContent, AssistantMessage, Message, ToolItem, ToolState};
@@ -16,7 +19,7 @@ use abide_schema::tool::Content;
 use serde_json::Value;
 
 use crate::fs::media;
-use crate::session::place::{Attachment, ResolvedModel};
+use crate::session::place::{Attachment, Place, ResolvedModel};
 
 /// A resolved attachment of a user message: the file's name and its content, if it can be read.
 pub struct ResolvedAttachment {
@@ -165,7 +168,10 @@ fn lower_tool(
     if native {
         result.provider_metadata = item.provider.as_ref().and_then(|provider| provider.result_metadata.clone());
     }
-    if hosted {
+    if hosted && !native {
+        // Another provider cannot read the blocks of a call that this one ran, but the model can read its outcome.
+        parts.push(Part::text(hosted_text(&item.name, &result)));
+    } else if hosted {
         call.provider_executed = Some(true);
         result.provider_executed = Some(true);
         parts.push(Part::ToolCall(call));
@@ -174,6 +180,27 @@ fn lower_tool(
         parts.push(Part::ToolCall(call));
         results.push(result);
     }
+}
+
+/// What a hosted tool of another provider gave, in words.
+fn hosted_text(name: &str, result: &ToolResultPart) -> String {
+    const MAX_CHARS: usize = 8_000;
+    let text = match &result.result {
+        ToolResultValue::Text(Value::String(text)) | ToolResultValue::Error(Value::String(text)) => text.clone(),
+        ToolResultValue::Text(value) | ToolResultValue::Error(value) | ToolResultValue::Json(value) => {
+            value.to_string()
+        }
+        ToolResultValue::Content(items) => {
+            let text = |item: &ToolContent| match item {
+                ToolContent::Text { text } => text.clone(),
+                ToolContent::File { name, mime, .. } => format!("[{}]", name.as_deref().unwrap_or(mime)),
+            };
+            items.iter().map(text).collect::<Vec<_>>().join("\n")
+        }
+    };
+    let shown: String = text.chars().take(MAX_CHARS).collect();
+    let more = if shown.len() < text.len() { "…" } else { "" };
+    format!("[{name} gave: {shown}{more}]")
 }
 
 fn result_value(item: &ToolItem, target: &ResolvedModel) -> ToolResultValue {
@@ -229,6 +256,40 @@ fn content_value(content: &[Content], target: &ResolvedModel) -> ToolResultValue
     }
 }
 
+/// Says whether a message can no longer change.
+pub(super) fn is_final(message: &Message) -> bool {
+    match message {
+        Message::Assistant(assistant) => assistant.time.completed.is_some(),
+        Message::Shell(shell) => shell.time.completed.is_some(),
+        Message::Compaction(_)
+        | Message::User(_)
+        | Message::Synthetic(_)
+        | Message::System(_)
+        | Message::AgentSwitched(_)
+        | Message::ModelSwitched(_)
+        | Message::Skill(_)
+        | Message::LocationSwitched(_)
+        | Message::Idle(_) => true,
+    }
+}
+
+/// Reads what is attached to a message.
+pub(super) async fn resolve_attachments(
+    place: &dyn Place,
+    files: &[abide_schema::prompt::FileAttachment],
+) -> Vec<ResolvedAttachment> {
+    let mut resolved = Vec::with_capacity(files.len());
+    for file in files {
+        let content = place.attachment(&file.uri, &file.mime).await;
+        let name = file
+            .name
+            .clone()
+            .unwrap_or_else(|| if file.uri.starts_with("data:") { file.mime.clone() } else { file.uri.clone() });
+        resolved.push(ResolvedAttachment { name, content });
+    }
+    resolved
+}
+
 /// Estimates the tokens of a model message: four characters to a token.
 pub fn estimate(message: &ModelMessage) -> u64 {
     const MEDIA_TOKENS: u64 = 1500;
@@ -256,6 +317,19 @@ pub fn estimate(message: &ModelMessage) -> u64 {
         }
     }
     tokens + u64::try_from(characters / 4).unwrap_or(u64::MAX)
+}
+
+/// Estimates the tokens of what each request carries beside the messages: system texts and tool definitions.
+pub fn estimate_fixed(system: [&str; 2], tools: &[Arc<ToolDefinition>]) -> u64 {
+    let texts: usize = system.iter().map(|text| text.len()).sum();
+    let tools: usize = tools
+        .iter()
+        .map(|tool| {
+            let schema: usize = tool.input_schema.iter().map(|(key, value)| key.len() + 4 + json_size(value)).sum();
+            tool.name.len() + tool.description.len() + schema
+        })
+        .sum();
+    u64::try_from((texts + tools) / 4).unwrap_or(u64::MAX)
 }
 
 /// Returns roughly how many characters a value has as JSON, without writing it.

@@ -13,7 +13,9 @@ use abide_schema::{AgentId, SessionId};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
+use crate::fs::journal::Journal;
 use crate::session::compaction;
+use crate::snapshot::{Operation, Past, SnapshotError};
 use crate::tool::outcome::ToolSnapshot;
 
 /// Why a directory cannot serve a session.
@@ -181,6 +183,21 @@ pub trait Place: Send + Sync {
     fn base_prompt(&self, model: &ResolvedModel) -> String;
     /// Captures a snapshot of the files; best effort.
     fn capture(&self) -> BoxFuture<'_, Option<String>>;
+    /// Reads what files, relative to the location, were in a snapshot.
+    fn past<'a>(
+        &'a self,
+        tree: &'a str,
+        paths: &'a [String],
+    ) -> BoxFuture<'a, Result<Vec<(String, Past)>, SnapshotError>> {
+        Box::pin(async move {
+            tracing::debug!(tree, n_paths = paths.len(), "no snapshots are taken here");
+            Err(SnapshotError::Answer { operation: Operation::Plan })
+        })
+    }
+    /// Returns the journal through which files are changed; absent: files are never changed.
+    fn journal(&self) -> Option<&Journal> {
+        None
+    }
     /// Lists files that differ between two snapshots, relative to the location.
     fn changed<'a>(&'a self, from: &'a str, to: &'a str) -> BoxFuture<'a, Vec<String>>;
     /// Returns the settings.

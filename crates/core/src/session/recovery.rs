@@ -1,20 +1,23 @@
 //! Recovery: what a crash left is settled before anything runs (spec/session.md section 8).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use abide_schema::SessionId;
 use abide_schema::error::{ErrorCode, SessionError};
 use abide_schema::event::{EventData, ExecutionFailed, ExecutionInterrupted, ExecutionSucceeded, InterruptReason};
 use abide_schema::message::{AssistantContent, Finish, Message};
-use abide_schema::tool::{Effects, Verdict};
+use abide_schema::tool::Effects;
 use futures_util::future::BoxFuture;
 
+use crate::fs::journal;
+use crate::job::{JobControl, JobOutcome};
 use crate::session::drain::DrainError;
 use crate::session::engine::{Ask, Engine};
+use crate::session::revert;
 use crate::session::settle::{Plan, Resolution, Settle, unresolved_calls};
 use crate::session::state::SessionState;
-use crate::store::{AppendError, CallKey, Durability, Hook, Lease, Store, StoreError};
+use crate::store::{CallKey, Durability, Hook, JobRecord, Lease, Mutation, Store, StoreError};
 
 /// Finds out from the journals what an interrupted call did, and finishes or undoes it.
 pub trait EffectRecovery: Send + Sync {
@@ -26,6 +29,22 @@ pub trait EffectRecovery: Send + Sync {
         tool: &'a str,
         effects: Effects,
     ) -> BoxFuture<'a, Resolution>;
+
+    /// Watches a background command of a dead process to its end, or says how it ended. Commands that nobody can find
+    /// again count as gone.
+    fn adopt(&self, record: &JobRecord, _control: JobControl) -> BoxFuture<'static, JobOutcome> {
+        let id = record.id.clone();
+        Box::pin(async move { JobOutcome::cancelled(format!("The job {id} was lost when the program was restarted.")) })
+    }
+
+    /// Brings a batch of file changes that belongs to no call to its end; `None` when there is no journal. Idempotent.
+    ///
+    /// # Errors
+    /// When the outcome cannot be recorded; then it can be asked again.
+    fn finish(&self, batch: Mutation) -> BoxFuture<'_, Result<Option<journal::Recovered>, StoreError>> {
+        drop(batch);
+        Box::pin(async { Ok(None) })
+    }
 }
 
 /// Recovery for tools without journals: nothing is known of calls with effects.
@@ -41,11 +60,6 @@ impl EffectRecovery for NoJournals {
     ) -> BoxFuture<'a, Resolution> {
         Box::pin(async { Resolution::unknown() })
     }
-}
-
-/// An injected failure stands for a failing store.
-fn fault(fault: crate::fault::Fault) -> DrainError {
-    DrainError::Append(AppendError::Storage(StoreError::Other(fault.to_string())))
 }
 
 /// What recovery did, or would do, about one session.
@@ -89,7 +103,7 @@ impl Engine {
             let class = self.effects_of(id, &call).await?;
             let resolution = match class {
                 Effects::None | Effects::Network => Resolution::not_started(),
-                Effects::Session => Resolution { verdict: Verdict::ChildInterrupted, ..Resolution::unknown() },
+                Effects::Session => self.resolve_child(&call).await?,
                 Effects::External => Resolution::unknown(),
                 Effects::Files | Effects::Process if resolves => {
                     self.effects.resolve(&*self.store, &call, &tool, class).await
@@ -147,7 +161,7 @@ impl Engine {
         let Some(plan) = self.plan(id, attempt, true).await? else { return Ok(Vec::new()) };
         let location = self.store.session(id).await?.map(|session| session.location);
         let Some(location) = location else { return Ok(Vec::new()) };
-        crate::fault::point("recover.before_batch").await.map_err(fault)?;
+        crate::fault::point("recover.before_batch").await?;
         let mut batch = Self::batch(id, &location, plan.events.clone());
         batch.fence = fence;
         for call in plan.calls {
@@ -157,16 +171,19 @@ impl Engine {
         batch.hooks.push(Hook::DropOperational);
         batch.durability = Durability::Synced;
         self.store.append(batch).await?;
-        crate::fault::point("recover.after_batch").await.map_err(fault)?;
+        crate::fault::point("recover.after_batch").await?;
         Ok(plan.events)
     }
 
     /// Says what recovery would do about orphaned sessions, without doing it.
     pub(crate) async fn explain_recovery(&self) -> Result<Vec<Recovered>, StoreError> {
         let mut report = Vec::new();
-        for lease in self.store.orphans().await? {
-            let settled = self.plan(&lease.session, lease.attempts + 1, false).await?.unwrap_or_default().events;
-            let next = self.next_action(&lease, settled.is_empty()).await?;
+        let background = self.background_children().await?;
+        for (_, mut lease) in self.by_depth(None).await? {
+            // As the takeover would count.
+            lease.attempts += 1;
+            let settled = self.plan(&lease.session, lease.attempts, false).await?.unwrap_or_default().events;
+            let next = self.next_action(&lease, settled.is_empty(), &background).await?;
             report.push(Recovered { session: lease.session, settled, next });
         }
         Ok(report)
@@ -175,12 +192,10 @@ impl Engine {
     /// Takes over what dead owners left: settles it, then resumes or releases it. With `only`, that session alone.
     pub(crate) async fn recover(self: &Arc<Self>, only: Option<&SessionId>) -> Result<Vec<Recovered>, StoreError> {
         let mut report = Vec::new();
-        for orphan in self.store.orphans().await? {
-            if only.is_some_and(|only| *only != orphan.session) {
-                continue;
-            }
-            // Children first: their parents' calls name them.
-            match self.recover_one(&orphan).await {
+        revert::settle(self, only).await?;
+        let background = self.background_children().await?;
+        for (_, orphan) in self.by_depth(only).await? {
+            match self.recover_one(&orphan, &background).await {
                 Ok(Some(recovered)) => report.push(recovered),
                 Ok(None) => {}
                 Err(DrainError::Fenced) => {}
@@ -190,18 +205,47 @@ impl Engine {
             }
         }
         for id in self.store.owed().await? {
-            if only.is_none_or(|only| *only == id) {
+            let Some(session) = self.store.session(&id).await? else { continue };
+            let is_child = session.parent_id.is_some() && only != Some(&id);
+            let is_below = match only {
+                Some(only) => *only == id || self.ancestors(&session).await?.contains(only),
+                None => true,
+            };
+            // Nobody waits for a child whose parent's call is settled.
+            if is_below && (!is_child || background.contains(&id)) {
                 self.ask(&id, Ask::WAKE);
             }
         }
+        self.recover_jobs(only).await?;
         Ok(report)
     }
 
-    async fn recover_one(self: &Arc<Self>, orphan: &Lease) -> Result<Option<Recovered>, DrainError> {
+    /// Lists orphaned leases, the deepest children first: their parents' calls name them. With `only`, those of that
+    /// session and of the sessions below it.
+    async fn by_depth(&self, only: Option<&SessionId>) -> Result<Vec<(usize, Lease)>, StoreError> {
+        let mut found = Vec::new();
+        for lease in self.store.orphans().await? {
+            let ancestors = match self.store.session(&lease.session).await? {
+                Some(session) => self.ancestors(&session).await?,
+                None => Vec::new(),
+            };
+            if only.is_none_or(|only| *only == lease.session || ancestors.contains(only)) {
+                found.push((ancestors.len(), lease));
+            }
+        }
+        found.sort_by_key(|(depth, _)| std::cmp::Reverse(*depth));
+        Ok(found)
+    }
+
+    async fn recover_one(
+        self: &Arc<Self>,
+        orphan: &Lease,
+        background: &HashSet<SessionId>,
+    ) -> Result<Option<Recovered>, DrainError> {
         let Some(lease) = self.store.take_over(orphan).await? else { return Ok(None) };
         let id = &lease.session;
         let settled = self.settle_stale(id, Some(lease.fence), lease.attempts).await?;
-        let next = self.next_action(&lease, settled.is_empty()).await?;
+        let next = self.next_action(&lease, settled.is_empty(), background).await?;
         let Some(session) = self.store.session(id).await? else { return Ok(None) };
         let timestamp = self.world.now();
         let session_id = id.clone();
@@ -215,7 +259,10 @@ impl Engine {
             }
             NextAction::Completed => Some(ExecutionSucceeded { timestamp, session_id }.into()),
             NextAction::GivenUp => {
-                let words = format!("The session was resumed {} times and is given up", self.options.max_attempts);
+                let words = format!(
+                    "The session was resumed {} times without completing a step and is given up",
+                    self.options.max_attempts
+                );
                 let error = SessionError::new(ErrorCode::RecoveryExhausted, words);
                 Some(ExecutionFailed { timestamp, session_id, error }.into())
             }
@@ -234,9 +281,15 @@ impl Engine {
     }
 
     /// Decides what becomes of an orphaned session.
-    async fn next_action(&self, lease: &Lease, nothing_open: bool) -> Result<NextAction, StoreError> {
+    async fn next_action(
+        &self,
+        lease: &Lease,
+        nothing_open: bool,
+        background: &HashSet<SessionId>,
+    ) -> Result<NextAction, StoreError> {
         let Some(session) = self.store.session(&lease.session).await? else { return Ok(NextAction::Completed) };
-        if session.parent_id.is_some() {
+        // Nobody waits for a child whose parent's call is settled, unless it works in the background.
+        if session.parent_id.is_some() && !background.contains(&session.id) {
             return Ok(NextAction::Child);
         }
         if lease.interrupt_seq.is_some() {

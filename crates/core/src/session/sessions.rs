@@ -1,11 +1,14 @@
 //! The public face of the engine: create, prompt, wait, interrupt, switch, compact, recover.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use abide_schema::event::{
-    AgentSwitched, CompactionReason, EventData, InboxEnqueued, InboxItem, InboxKind, ModelSwitched, PromptAdmitted,
-    Renamed, SessionCreated, SessionDeleted,
+    AgentSwitched, CompactionReason, EventData, InboxItem, InboxKind, ModelSwitched, PromptAdmitted, Renamed,
+    SessionCreated, SessionDeleted,
 };
 use abide_schema::location::LocationRef;
 use abide_schema::message::Message;
@@ -19,12 +22,18 @@ use abide_schema::{AgentId, JsonObject, MessageId, Seq, SessionId, json};
 use crate::session::drain::DrainEnd;
 use crate::session::engine::{Ask, Engine, EngineOptions};
 use crate::session::errors::SessionsError;
+use crate::session::jobs::EngineNotices;
 use crate::session::place::{ModelClient, PlaceError, Places};
 use crate::session::prompt::{FileInput, prepared_prompt};
 use crate::session::recovery::{EffectRecovery, Recovered};
+use crate::session::revert;
 use crate::session::state::SessionState;
-use crate::store::{AppendError, Expect, Hook, Store, StoreError};
+use crate::store::{AppendError, Batch, Expect, Guard, Hook, Store, StoreError};
 use crate::world::World;
+use tokio_util::sync::CancellationToken;
+
+/// How often an admission looks again when somebody else changed the session meanwhile.
+pub(super) const MAX_TRIES: u32 = 8;
 
 /// What the engine is made of.
 pub struct SessionsParts {
@@ -85,7 +94,7 @@ pub struct PromptSession {
 /// All sessions of a process. Cheap to clone.
 #[derive(Clone)]
 pub struct Sessions {
-    engine: Arc<Engine>,
+    pub(super) engine: Arc<Engine>,
 }
 
 impl std::fmt::Debug for Sessions {
@@ -98,7 +107,17 @@ impl Sessions {
     /// Makes the engine. Nothing runs until a prompt, a wake or [`Sessions::recover`].
     pub fn new(parts: SessionsParts) -> Self {
         let SessionsParts { store, world, places, models, effects, options } = parts;
-        Self { engine: Arc::new(Engine::new(store, world, places, models, effects, options)) }
+        let engine = Arc::new(Engine::new(store, world, places, models, effects, options));
+        engine.jobs.notify(Arc::new(EngineNotices(Arc::downgrade(&engine))));
+        Self { engine }
+    }
+
+    pub(crate) const fn of(engine: Arc<Engine>) -> Self {
+        Self { engine }
+    }
+
+    pub(crate) const fn engine(&self) -> &Arc<Engine> {
+        &self.engine
     }
 
     /// Returns the store.
@@ -180,59 +199,61 @@ impl Sessions {
     /// # Cancel safety
     /// The prompt may be admitted afterwards; admitting it again with the same id returns its receipt.
     pub async fn prompt(&self, session: &SessionId, input: PromptSession) -> Result<Admitted, SessionsError> {
-        let info = self.get(session).await?;
+        self.get(session).await?;
+        self.engine.after_exclusive(session).await;
+        revert::settle(&self.engine, Some(session)).await?;
         let id = input.id.clone().unwrap_or_else(|| self.engine.world.message_id());
         let hash = input_hash(&input);
-        if let Some(receipt) = self.known_receipt(session, &id, &hash, input.delivery).await? {
-            self.resume(session, input.resume);
-            return Ok(receipt);
-        }
-        let now = self.engine.world.now();
-        let prompt = prepared_prompt(input.text, input.files, input.agents);
-        let mut events: Vec<EventData> = Vec::new();
-        if let Some(revert) = &info.revert {
-            events.push(
-                abide_schema::event::RevertCommitted {
-                    timestamp: now,
-                    session_id: session.clone(),
-                    message_id: revert.message_id.clone(),
-                    inclusive: revert.inclusive,
-                }
-                .into(),
-            );
-        }
-        events.push(
-            PromptAdmitted {
-                timestamp: now,
+        let PromptSession { id: _, text, files, agents, delivery, resume, metadata } = input;
+        let prompt = prepared_prompt(text, files, agents);
+        let mut tries = 0;
+        loop {
+            if let Some(receipt) = self.known_receipt(session, &id, &hash, delivery).await? {
+                self.resume(session, resume);
+                return Ok(receipt);
+            }
+            let admitted = PromptAdmitted {
+                timestamp: self.engine.world.now(),
                 session_id: session.clone(),
                 message_id: id.clone(),
-                prompt,
-                delivery: input.delivery,
-                metadata: input.metadata,
+                prompt: prompt.clone(),
+                delivery,
+                metadata: metadata.clone(),
+            };
+            let mut batch = self.admission(session, admitted.into()).await?;
+            if let Some(item) = batch.items.last_mut() {
+                item.metadata = Some(JsonObject::from_iter([("inputHash".to_owned(), hash.clone().into())]));
             }
-            .into(),
-        );
-        let mut batch = Engine::batch(session, &info.location, events);
-        if let Some(item) = batch.items.last_mut() {
-            item.metadata = Some(JsonObject::from_iter([("inputHash".to_owned(), hash.clone().into())]));
-        }
-        if input.resume != Some(false) {
-            batch.hooks.push(Hook::SetWake);
-        }
-        match self.engine.store.append(batch).await {
-            Ok(_) => {}
-            Err(AppendError::InputLifecycleConflict { .. }) => {
-                // Somebody admitted the same id meanwhile.
-                let receipt = self.known_receipt(session, &id, &hash, input.delivery).await?;
-                self.resume(session, input.resume);
-                return receipt.ok_or_else(|| SessionsError::Conflict { resource: id.to_string() });
+            if resume != Some(false) {
+                batch.hooks.push(Hook::SetWake);
             }
-            Err(error) => return Err(error.into()),
+            tries += 1;
+            match self.engine.store.append(batch).await {
+                Ok(_) => break,
+                // Somebody admitted the same id, or staged or took back a revert meanwhile: look again.
+                Err(AppendError::InputLifecycleConflict { .. } | AppendError::GuardFailed) if tries < MAX_TRIES => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         crate::fault::point("admit.after_append").await.map_err(|fault| StoreError::Other(fault.to_string()))?;
-        self.resume(session, input.resume);
+        self.resume(session, resume);
         let row = self.engine.store.input(&id).await?;
         row.and_then(receipt).ok_or_else(|| SessionsError::Conflict { resource: id.to_string() })
+    }
+
+    /// Returns the batch that admits an input; a staged revert becomes final with it.
+    pub(super) async fn admission(&self, session: &SessionId, event: EventData) -> Result<Batch, SessionsError> {
+        let info = self.get(session).await?;
+        let Some(staged) = &info.revert else {
+            let mut batch = Engine::batch(session, &info.location, vec![event]);
+            batch.guard = Some(Guard::RevertIs(None));
+            return Ok(batch);
+        };
+        let mut batch =
+            Engine::batch(session, &info.location, vec![revert::committed(&self.engine, session, staged), event]);
+        batch.guard = Some(Guard::RevertIs(Some(staged.message_id.clone())));
+        batch.hooks = vec![Hook::DropReverts];
+        Ok(batch)
     }
 
     fn resume(&self, session: &SessionId, resume: Option<bool>) {
@@ -278,7 +299,7 @@ impl Sessions {
     pub async fn run(&self, session: &SessionId) -> Result<Option<DrainEnd>, SessionsError> {
         self.get(session).await?;
         self.engine.ask(session, Ask::RUN);
-        Ok(self.engine.wait_idle(session).await)
+        Ok(self.engine.wait_settled(session).await)
     }
 
     /// Waits until the session is idle; never starts work. Returns how the last execution ended, if one was waited for.
@@ -290,7 +311,7 @@ impl Sessions {
     /// Cancel safe.
     pub async fn wait(&self, session: &SessionId) -> Result<Option<DrainEnd>, SessionsError> {
         self.get(session).await?;
-        Ok(self.engine.wait_idle(session).await)
+        Ok(self.engine.wait_settled(session).await)
     }
 
     /// Stops the running execution and returns when it is settled; false when there was none here.
@@ -302,7 +323,7 @@ impl Sessions {
     /// The execution is stopped even if the future is dropped after its first poll.
     pub async fn interrupt(&self, session: &SessionId) -> Result<bool, SessionsError> {
         self.get(session).await?;
-        Ok(self.engine.interrupt(session).await)
+        Ok(self.engine.interrupt(session).await || self.engine.interrupt_elsewhere(session).await?)
     }
 
     /// Lists the sessions that this process executes.
@@ -371,45 +392,23 @@ impl Sessions {
     /// # Cancel safety
     /// The request may be admitted.
     pub async fn compact(&self, session: &SessionId) -> Result<(), SessionsError> {
-        let info = self.get(session).await?;
+        self.get(session).await?;
         let pending = self.engine.store.pending_inputs(session).await?;
-        if !pending.iter().any(|row| row.kind == InboxKind::Compaction) {
-            let now = self.engine.world.now();
-            let mut events: Vec<EventData> = Vec::new();
-            if let Some(revert) = &info.revert {
-                events.push(
-                    abide_schema::event::RevertCommitted {
-                        timestamp: now,
-                        session_id: session.clone(),
-                        message_id: revert.message_id.clone(),
-                        inclusive: revert.inclusive,
-                    }
-                    .into(),
-                );
-            }
-            let item = InboxItem {
-                kind: InboxKind::Compaction,
-                payload: JsonObject::from_iter([(
-                    "reason".to_owned(),
-                    serde_json::to_value(CompactionReason::Manual).unwrap_or_default(),
-                )]),
-                delivery: Delivery::Steer,
-            };
-            events.push(
-                InboxEnqueued {
-                    timestamp: now,
-                    session_id: session.clone(),
-                    inbox_id: self.engine.world.message_id(),
-                    item,
-                }
-                .into(),
-            );
-            let mut batch = Engine::batch(session, &info.location, events);
-            batch.hooks.push(Hook::SetWake);
-            self.engine.store.append(batch).await?;
+        if pending.iter().any(|row| row.kind == InboxKind::Compaction) {
+            self.engine.ask(session, Ask::WAKE);
+            return Ok(());
         }
-        self.engine.ask(session, Ask::WAKE);
-        Ok(())
+        let reason = serde_json::to_value(CompactionReason::Manual).unwrap_or_default();
+        let item = InboxItem {
+            kind: InboxKind::Compaction,
+            payload: JsonObject::from_iter([("reason".to_owned(), reason)]),
+            delivery: Delivery::Steer,
+        };
+        match self.enqueue(session, item).await {
+            // Somebody asked meanwhile.
+            Ok(_) | Err(SessionsError::Conflict { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Changes the title.
@@ -445,7 +444,10 @@ impl Sessions {
             index += 1;
         }
         for (id, location) in order.into_iter().rev() {
-            self.engine.interrupt(&id).await;
+            self.engine.jobs.cancel_all(&id);
+            if !self.engine.interrupt(&id).await {
+                self.engine.interrupt_elsewhere(&id).await?;
+            }
             let deleted = SessionDeleted { timestamp: self.engine.world.now(), session_id: id.clone() };
             self.engine.store.append(Engine::batch(&id, &location, vec![deleted.into()])).await?;
         }
@@ -507,6 +509,27 @@ impl Sessions {
         Ok(self.engine.explain_recovery().await?)
     }
 
+    /// Listens for other processes on the same store until `token` is cancelled: their interrupts and wakes reach the
+    /// sessions that this process executes, and work that was left to a process that died is taken over.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn attend(&self, token: CancellationToken) {
+        self.engine.attend(token).await;
+    }
+
+    /// Sends to the background what calls of the session wait for; returns how many jobs that are.
+    ///
+    /// # Errors
+    /// [`SessionsError::NotFound`]; as the store fails.
+    ///
+    /// # Cancel safety
+    /// Some may be in the background.
+    pub async fn background(&self, session: &SessionId) -> Result<usize, SessionsError> {
+        self.get(session).await?;
+        Ok(self.engine.jobs.background_all(session).await?)
+    }
+
     /// Says whether this process executes the session.
     pub fn is_active(&self, session: &SessionId) -> bool {
         self.engine.is_active(session)
@@ -545,7 +568,7 @@ fn input_hash(input: &PromptSession) -> String {
     }))
 }
 
-fn subpath(project: &str, directory: &str) -> Option<String> {
+pub(super) fn subpath(project: &str, directory: &str) -> Option<String> {
     if project == "/" {
         return None;
     }
@@ -553,7 +576,7 @@ fn subpath(project: &str, directory: &str) -> Option<String> {
     (!rest.is_empty()).then(|| rest.to_owned())
 }
 
-fn slug(id: &SessionId) -> String {
+pub(super) fn slug(id: &SessionId) -> String {
     let text = id.as_str();
     let tail: String = text.chars().rev().take(8).collect::<Vec<_>>().into_iter().rev().collect();
     format!("session-{}", tail.to_ascii_lowercase())

@@ -328,3 +328,135 @@ impl Settle<'_> {
 fn recovered(message: &MessageId, call: &CallId, verdict: Verdict) -> RecoveredTool {
     RecoveredTool { assistant_message_id: message.clone(), call_id: call.clone(), verdict }
 }
+
+#[cfg(test)]
+mod tests {
+    use abide_schema::project::Position;
+    use abide_schema::{Seq, Timestamp};
+
+    use super::*;
+
+    fn row(seq: u64, message: serde_json::Value) -> MessageRow {
+        MessageRow {
+            session_id: SessionId::from_trusted("ses_a"),
+            position: Position { seq: Seq(seq), sub: 0 },
+            message: serde_json::from_value(message).unwrap(),
+        }
+    }
+
+    #[track_caller]
+    fn check(open: &[MessageRow], drafts: &[Draft], expected: &[&str]) {
+        let session = SessionId::from_trusted("ses_a");
+        let settle = Settle {
+            session: &session,
+            open,
+            drafts,
+            attempts: &[],
+            resolutions: &HashMap::new(),
+            attempt: 1,
+            now: Timestamp(9),
+        };
+        let names: Vec<&str> =
+            settle.plan().events.iter().map(|data| data.def().name.trim_start_matches("session.next.")).collect();
+        assert_eq!(names, expected);
+    }
+
+    fn draft(message: &str, kind: ItemKind, item: &str, text: &str) -> Draft {
+        Draft {
+            session: SessionId::from_trusted("ses_a"),
+            message: MessageId::from_trusted(message),
+            kind,
+            item_id: item.to_owned(),
+            text: text.to_owned(),
+            updated: Timestamp(1),
+        }
+    }
+
+    #[test]
+    fn nothing_open_needs_no_event() {
+        check(&[], &[], &[]);
+    }
+
+    #[test]
+    fn c06_a_step_without_content_is_failed() {
+        let step = row(
+            4,
+            serde_json::json!({
+                "type": "assistant", "id": "msg_a", "time": { "created": 1 }, "agent": "build",
+                "model": { "id": "m", "providerID": "p" }, "content": [],
+            }),
+        );
+        check(&[step], &[], &["step.failed", "recovered"]);
+    }
+
+    #[test]
+    fn c24_a_users_command_that_ran_ends_as_killed_with_its_output() {
+        let shell = row(
+            3,
+            serde_json::json!({
+                "type": "shell", "id": "msg_s", "time": { "created": 1 }, "callID": "c", "command": "make", "output": "",
+            }),
+        );
+        let drafts = [draft("msg_s", ItemKind::Tool, "c", "half of it")];
+        check(std::slice::from_ref(&shell), &drafts, &["shell.ended", "recovered"]);
+        let session = SessionId::from_trusted("ses_a");
+        let settle = Settle {
+            session: &session,
+            open: &[shell],
+            drafts: &drafts,
+            attempts: &[],
+            resolutions: &HashMap::new(),
+            attempt: 1,
+            now: Timestamp(9),
+        };
+        let plan = settle.plan();
+        let Some(EventData::ShellEnded(ended)) = plan.events.first() else { panic!("{plan:?}") };
+        assert_eq!((ended.output.as_str(), ended.status.as_deref()), ("half of it", Some("killed")));
+    }
+
+    #[test]
+    fn items_are_settled_in_the_order_of_the_spec() {
+        // Compactions newest first, then messages in order with text, reasoning and calls as they stand, shells last.
+        let compaction = |seq: u64| {
+            row(
+                seq,
+                serde_json::json!({
+                    "type": "compaction", "id": format!("msg_k{seq}"), "time": { "created": 1 }, "reason": "auto",
+                    "status": "running", "summary": "", "recent": "",
+                }),
+            )
+        };
+        let assistant = row(
+            5,
+            serde_json::json!({
+                "type": "assistant", "id": "msg_a", "time": { "created": 1 }, "agent": "build",
+                "model": { "id": "m", "providerID": "p" },
+                "content": [
+                    { "type": "reasoning", "id": "r", "text": "", "time": { "created": 1 } },
+                    { "type": "tool", "id": "p", "name": "work", "time": { "created": 1 },
+                      "state": { "status": "pending", "input": "" } },
+                    { "type": "tool", "id": "q", "name": "work", "time": { "created": 1 },
+                      "state": { "status": "running", "input": {}, "structured": {}, "content": [] } },
+                    { "type": "tool", "id": "d", "name": "work", "time": { "created": 1, "completed": 2 },
+                      "state": { "status": "completed", "input": {}, "structured": {}, "content": [] } },
+                ],
+            }),
+        );
+        let open = [compaction(1), compaction(2), assistant];
+        let drafts = [draft("msg_a", ItemKind::Tool, "p", "{\"x\"")];
+        check(
+            &open,
+            &drafts,
+            &[
+                "compaction.failed",
+                "compaction.failed",
+                "reasoning.ended",
+                "tool.input.ended",
+                "tool.failed",
+                "tool.failed",
+                "step.failed",
+                "recovered",
+            ],
+        );
+    }
+}

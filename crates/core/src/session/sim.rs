@@ -5,6 +5,7 @@
 //! nothing of it runs on. `abide-core` must be built with the feature `testing`.
 
 mod invariants;
+mod model;
 mod world;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,10 +19,11 @@ use abide_schema::{MessageId, SessionId};
 
 pub use world::{Random, SimPlaces, sim_world};
 
-use self::world::{Ledger, SimModels};
+use self::model::SimModels;
+use self::world::Ledger;
 use super::recovery::{EffectRecovery, NoJournals};
 use super::{CreateSession, EngineOptions, PromptSession, Sessions, SessionsParts};
-use crate::store::{CommitFault, MemoryStore};
+use crate::store::{CommitFault, MemoryStore, StoreError};
 use crate::store::{MessageQuery, Order};
 
 /// How one schedule ended.
@@ -61,12 +63,19 @@ pub fn run(seed: u64) -> Result<Outcome, String> {
         if life > 0 {
             store = Arc::new(store.reopen());
         }
-        store.on_commit(move |n, _| match crash_at {
-            Some(at) if n == at => fault.clone(),
-            Some(_) | None => CommitFault::None,
+        // In some lives the disk refuses a commit, and the process lives on.
+        let refused_at = (!last && random.below(3) == 0).then(|| 1 + random.below(60));
+        store.on_commit(move |n, _| match (crash_at, refused_at) {
+            (Some(at), _) if n == at => fault.clone(),
+            (_, Some(at)) if n == at => CommitFault::Fail(StoreError::Disk("no space left".to_owned())),
+            (_, _) => CommitFault::None,
         });
         outcome.n_lives += 1;
-        live(&store, &session, &random, &ledger, &plan, last)?;
+        // In some lives two processes work on the disk; the other one is never killed before the life ends.
+        let other = (random.below(3) == 0).then(|| Arc::new(store.attach()));
+        let stores: Vec<Arc<MemoryStore>> = std::iter::once(store.clone()).chain(other).collect();
+        live(&stores, &session, &random, &ledger, &plan, last)?;
+        stores.iter().skip(1).for_each(|other| other.crash());
         let log = store.log(&session);
         invariants::check(&store, &session, &log, &ledger, last).map_err(|broken| report(seed, &broken, &log))?;
     }
@@ -74,6 +83,14 @@ pub fn run(seed: u64) -> Result<Outcome, String> {
     outcome.n_requests = ledger.requests();
     outcome.n_tool_runs = ledger.tool_runs();
     Ok(outcome)
+}
+
+/// Checks the invariants that a session's log shows by itself. `quiet` says that nothing may be open any more.
+///
+/// # Errors
+/// The invariant that is broken, in words.
+pub fn check_log(log: &[Arc<StoredEvent>], quiet: bool) -> Result<(), String> {
+    invariants::log_alone(log, quiet)
 }
 
 /// What the user has done, over all lives.
@@ -85,7 +102,7 @@ struct Plan {
 
 /// Runs one life: restart, recovery, user actions, and in the last life until everything is done.
 fn live(
-    store: &Arc<MemoryStore>,
+    stores: &[Arc<MemoryStore>],
     session: &SessionId,
     random: &Random,
     ledger: &Arc<Ledger>,
@@ -97,17 +114,19 @@ fn live(
         .start_paused(true)
         .build()
         .map_err(|error| format!("no runtime: {error}"))?;
-    let world = sim_world(random);
-    let sessions = Sessions::new(SessionsParts {
-        store: store.clone(),
-        world,
-        places: Arc::new(SimPlaces::new(random.clone(), ledger.clone(), store.clone())),
-        models: Arc::new(SimModels::new(random.clone(), ledger.clone())),
-        effects: Arc::new(NoJournals) as Arc<dyn EffectRecovery>,
-        options: EngineOptions::default(),
-    });
+    let process = |store: &Arc<MemoryStore>| {
+        Sessions::new(SessionsParts {
+            store: store.clone(),
+            world: sim_world(random),
+            places: Arc::new(SimPlaces::new(random.clone(), ledger.clone(), store.clone())),
+            models: Arc::new(SimModels::new(random.clone(), ledger.clone(), store.clone())),
+            effects: Arc::new(NoJournals) as Arc<dyn EffectRecovery>,
+            options: EngineOptions::default(),
+        })
+    };
     let result = runtime.block_on(async {
-        let work = user(&sessions, session, random, plan, last);
+        let processes: Vec<Sessions> = stores.iter().map(process).collect();
+        let work = user(&processes, session, random, plan, last);
         tokio::time::timeout(LIFE, work).await.map_err(|_| "the life did not end: something waits for ever".to_owned())
     });
     // A crash drops every task at its next await, as a kill does.
@@ -117,7 +136,7 @@ fn live(
 
 /// The user's side of one life. Errors of a crashed store are the crash.
 async fn user(
-    sessions: &Sessions,
+    processes: &[Sessions],
     session: &SessionId,
     random: &Random,
     plan: &Arc<Mutex<Plan>>,
@@ -129,57 +148,98 @@ async fn user(
         model: ModelRef::parse("sim/model"),
         ..CreateSession::default()
     };
-    if sessions.recover(None).await.is_err() || sessions.create(create).await.is_err() {
+    let mut n_ready = 0;
+    for sessions in processes {
+        // A broken store ends the life; the error itself says nothing new.
+        let recovered = sessions.recover(None).await.is_ok();
+        n_ready += usize::from(recovered && sessions.create(create.clone()).await.is_ok());
+    }
+    if n_ready == 0 {
         return Ok(());
     }
-    let n_actions = 1 + random.below(5);
+    let n_actions = 1 + random.below(7);
     for _ in 0..n_actions {
-        match random.below(8) {
-            0..=3 => {
-                let delivery = if random.below(3) == 0 { Delivery::Queue } else { Delivery::Steer };
-                let id = MessageId::from_trusted(format!("msg_p{}", random.next()));
-                let input = PromptSession {
-                    id: Some(id.clone()),
-                    text: format!("do {}", random.below(1000)),
-                    delivery,
-                    ..PromptSession::default()
-                };
-                if sessions.prompt(session, input).await.is_ok() {
-                    lock(plan).acknowledged.push(id);
-                }
-            }
-            4 => {
-                if sessions.interrupt(session).await.is_ok() {
-                    lock(plan).interrupts += 1;
-                }
-            }
-            5 => {
-                // A broken store ends the life; the error itself says nothing new.
-                let _crashed = sessions.compact(session).await;
-            }
-            _ => tokio::time::sleep(Duration::from_millis(random.below(4000))).await,
+        let at = usize::try_from(random.below(processes.len() as u64)).unwrap_or(0);
+        if let Some(sessions) = processes.get(at) {
+            act(sessions, session, random, plan).await;
         }
     }
     if !last {
         tokio::time::sleep(Duration::from_millis(random.below(20_000))).await;
         return Ok(());
     }
-    // The end: everything that was admitted must be done.
-    for _ in 0..20 {
-        sessions.wait(session).await.map_err(|error| error.to_string())?;
-        let pending = sessions.store().pending_inputs(session).await.map_err(|error| error.to_string())?;
-        if pending.is_empty() {
+    finish(processes, session, plan).await
+}
+
+/// One action. Errors of a crashed store are the crash.
+async fn act(sessions: &Sessions, session: &SessionId, random: &Random, plan: &Arc<Mutex<Plan>>) {
+    match random.below(12) {
+        0..=3 => {
+            let delivery = if random.below(3) == 0 { Delivery::Queue } else { Delivery::Steer };
+            let id = MessageId::from_trusted(format!("msg_p{}", random.next()));
+            let input = PromptSession {
+                id: Some(id.clone()),
+                text: format!("do {}", random.below(1000)),
+                delivery,
+                resume: (random.below(6) == 0).then_some(false),
+                ..PromptSession::default()
+            };
+            let again = (random.below(4) == 0).then(|| input.clone());
+            if sessions.prompt(session, input).await.is_ok() {
+                lock(plan).acknowledged.push(id);
+            }
+            // A client that got no answer asks once more.
+            if let Some(again) = again {
+                let _repeated = sessions.prompt(session, again).await;
+            }
+        }
+        4 => {
+            if sessions.interrupt(session).await.is_ok() {
+                lock(plan).interrupts += 1;
+            }
+        }
+        5 => {
+            let _crashed = sessions.compact(session).await;
+        }
+        6 => {
+            let model = ModelRef::parse(if random.below(2) == 0 { "sim/model" } else { "sim/other" });
+            if let Some(model) = model {
+                let _crashed = sessions.switch_model(session, model).await;
+            }
+        }
+        7 => {
+            let agent = if random.below(2) == 0 { "build" } else { "plan" };
+            let _crashed = sessions.switch_agent(session, agent.into()).await;
+        }
+        8 => {
+            let _crashed = sessions.rename(session, format!("title {}", random.below(10))).await;
+        }
+        _ => tokio::time::sleep(Duration::from_millis(random.below(4000))).await,
+    }
+}
+
+/// The end: everything that was admitted must be done, by whichever process lives.
+async fn finish(processes: &[Sessions], session: &SessionId, plan: &Arc<Mutex<Plan>>) -> Result<(), String> {
+    let Some(first) = processes.first() else { return Ok(()) };
+    for _ in 0..40 {
+        for sessions in processes {
+            sessions.wait(session).await.map_err(|error| error.to_string())?;
+        }
+        let pending = first.store().pending_inputs(session).await.map_err(|error| error.to_string())?;
+        if pending.is_empty() && processes.iter().all(|sessions| !sessions.is_active(session)) {
             break;
         }
-        sessions.wake(session);
+        first.wake(session);
     }
-    sessions.wait(session).await.map_err(|error| error.to_string())?;
-    let pending = sessions.store().pending_inputs(session).await.map_err(|error| error.to_string())?;
+    for sessions in processes {
+        sessions.wait(session).await.map_err(|error| error.to_string())?;
+    }
+    let pending = first.store().pending_inputs(session).await.map_err(|error| error.to_string())?;
     if !pending.is_empty() {
         return Err(format!("{} inputs are never promoted", pending.len()));
     }
     let query = MessageQuery { order: Order::Asc, ..MessageQuery::default() };
-    let messages = sessions.store().messages(session, query).await.map_err(|error| error.to_string())?;
+    let messages = first.store().messages(session, query).await.map_err(|error| error.to_string())?;
     for id in &lock(plan).acknowledged {
         let n = messages.iter().filter(|row| row.message.id() == id).count();
         if n != 1 {

@@ -26,11 +26,13 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::fault;
 use crate::session::drain::{Drain, DrainError};
 use crate::session::errors;
 use crate::session::place::ResolvedModel;
 use crate::session::progress::{Progress, Sink};
 use crate::session::publisher::{CallStage, LocalCall, Output, Publisher, Violation, finish};
+use crate::session::stream::{next_item, sleep_until};
 use crate::session::{retry, usage};
 use crate::store::{AttemptState, CallKey, Draft, Durability, Hook, Item, StepAttempt};
 use crate::tool::outcome::{Declined, FailureKind, Settled, ToolCall, ToolSnapshot};
@@ -61,8 +63,9 @@ pub(super) struct StepPlan {
 pub(super) enum StepEnd {
     /// Settled; `continues` when the model must see results.
     Completed { continues: bool },
-    /// The request did not fit, nothing was said: compact and go on.
-    Overflow(SessionError),
+    /// The request did not fit, nothing was said: compact and go on. `recorded` when the step had started, so that
+    /// its failure is in the log.
+    Overflow { error: SessionError, recorded: bool },
     /// The answer broke off after it had begun; the step is failed.
     Incomplete,
     /// Cancelled; the step is settled.
@@ -189,6 +192,9 @@ impl<'d> Step<'d> {
             if !self.wait_for_attempt(attempt, wait, error).await? {
                 return self.settle(StreamEnd::Cancelled, overflow_allowed).await;
             }
+            // Nothing of the failed attempt counts: its finish, its usage, its error.
+            let (session, message) = (self.drain.id().clone(), self.message.clone());
+            self.publisher = Publisher::new(session, message, self.tools_disabled);
         }
     }
 
@@ -212,6 +218,7 @@ impl<'d> Step<'d> {
             at: Some(at),
         });
         self.flush().await?;
+        fault::point("retry.after_scheduled").await?;
         self.drain.publish(StatusChanged {
             session_id: self.drain.id().clone(),
             status: SessionStatus::Retry { attempt, message, next: u64::try_from(at.as_millis()).unwrap_or(0) },
@@ -235,7 +242,9 @@ impl<'d> Step<'d> {
             updated: self.drain.world().now(),
         };
         store.put_attempt(record).await?;
+        fault::point("attempt.before_dispatch").await?;
         let mut stream = Some(self.drain.models().stream(request));
+        fault::point("attempt.after_dispatch").await?;
         let mut end = None;
         let cancel = self.drain.cancel_token();
         while stream.is_some() || !self.running.is_empty() {
@@ -308,6 +317,7 @@ impl<'d> Step<'d> {
             }
         }
         self.take_outputs().await?;
+        fault::point("stream.after_event").await?;
         Ok(over)
     }
 
@@ -423,6 +433,7 @@ impl<'d> Step<'d> {
                 }
                 Output::Call(call) => {
                     self.flush().await?;
+                    fault::point("tool.after_called").await?;
                     self.start_call(call);
                 }
             }
@@ -492,7 +503,7 @@ impl<'d> Step<'d> {
             updated: self.drain.world().now(),
         };
         self.drain.store().put_draft(draft).await?;
-        Ok(())
+        Ok(fault::point("draft.after_write").await?)
     }
 
     fn key(&self, call: &CallId) -> CallKey {
@@ -546,6 +557,7 @@ impl<'d> Step<'d> {
             }
         };
         let Some(call) = self.running_ids.remove(&task) else { return Ok(()) };
+        fault::point("tool.before_settle").await?;
         let event = self.settlement(&call, settled);
         self.publisher.settled(&call);
         let class = self.effects.get(&call).copied().unwrap_or_default();
@@ -674,12 +686,10 @@ impl<'d> Step<'d> {
         let failure = self.failure(&end);
         let is_overflow =
             failure.as_ref().is_some_and(|(error, _)| error.code == Some(ErrorCode::ProviderContextOverflow));
-        if is_overflow && overflow_allowed && !self.publisher.output_started() {
-            let hooks = vec![Hook::DropStep { message: self.message.clone() }];
-            if let (Some((error, _)), false) = (failure.clone(), self.started) {
-                self.drain.note(hooks).await?;
-                return Ok(StepEnd::Overflow(error));
-            }
+        let recoverable = is_overflow && overflow_allowed && !self.publisher.output_started();
+        if recoverable && let (Some((error, _)), false) = (failure.clone(), self.started) {
+            self.drain.note(vec![Hook::DropStep { message: self.message.clone() }]).await?;
+            return Ok(StepEnd::Overflow { error, recorded: false });
         }
         if !self.started && (interrupted || matches!(end, StreamEnd::Declined)) {
             self.drain.note(vec![Hook::DropStep { message: self.message.clone() }]).await?;
@@ -735,7 +745,12 @@ impl<'d> Step<'d> {
         };
         self.queue(terminal);
         self.outbox.hooks.push(Hook::DropStep { message: self.message.clone() });
+        if step_error.is_none() && matches!(end, StreamEnd::Done | StreamEnd::Failed(_) | StreamEnd::Broken(_)) {
+            self.outbox.hooks.extend(self.drain.got_on());
+        }
+        fault::point("step.before_terminal").await?;
         self.flush().await?;
+        fault::point("step.after_terminal").await?;
         if tokens.is_some() {
             self.publish_usage();
         }
@@ -743,7 +758,13 @@ impl<'d> Step<'d> {
             (StreamEnd::Cancelled, _) => StepEnd::Interrupted,
             (StreamEnd::Declined, _) => StepEnd::Declined,
             (StreamEnd::Done | StreamEnd::Failed(_) | StreamEnd::Broken(_), Some((error, incomplete))) => {
-                if incomplete && self.publisher.output_started() { StepEnd::Incomplete } else { StepEnd::Failed(error) }
+                if recoverable {
+                    StepEnd::Overflow { error, recorded: true }
+                } else if incomplete && self.publisher.output_started() {
+                    StepEnd::Incomplete
+                } else {
+                    StepEnd::Failed(error)
+                }
             }
             (StreamEnd::Done | StreamEnd::Failed(_) | StreamEnd::Broken(_), None) => match step_error {
                 Some(error) => StepEnd::Failed(error),
@@ -866,19 +887,5 @@ impl<'d> Step<'d> {
         }
         self.flush().await?;
         Ok(self.drain.end_snapshot().await)
-    }
-}
-
-async fn sleep_until(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due).await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn next_item(stream: &mut Option<LlmStream>) -> Option<Result<LLMEvent, AIError>> {
-    match stream {
-        Some(stream) => stream.next().await,
-        None => std::future::pending().await,
     }
 }

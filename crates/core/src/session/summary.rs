@@ -8,15 +8,18 @@ use abide_schema::agent::AgentInfo;
 use abide_schema::error::{ErrorCode, SessionError};
 use abide_schema::event::{CompactionEnded, CompactionFailed, CompactionReason, CompactionStarted};
 use abide_schema::live::CompactionDelta;
+use abide_schema::message::Message;
 use abide_schema::model::Tokens;
+use abide_schema::project::MessageRow;
 use abide_schema::{AgentId, MessageId};
 use futures_util::StreamExt as _;
 
+use crate::fault;
 use crate::session::compaction::{self, Split};
 use crate::session::drain::{Drain, DrainError, cache_key};
 use crate::session::place::ResolvedModel;
 use crate::session::{errors, retry, usage};
-use crate::store::{Durability, Hook};
+use crate::store::{Durability, Hook, MessageQuery, Order};
 
 /// How a compaction ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,8 +32,13 @@ pub(super) enum Compacted {
     Failed(SessionError),
 }
 
+/// How often the part to summarise is halved when the model's context is too small for it.
+const MAX_HALVINGS: usize = 4;
+
 enum Answer {
     Text(String),
+    /// The request does not fit into the model's context.
+    TooLong(SessionError),
     Interrupted,
     Failed(SessionError),
 }
@@ -51,10 +59,11 @@ impl Drain {
         model: &ResolvedModel,
     ) -> Result<Compacted, DrainError> {
         let message = self.world().message_id();
+        let asked = self.newest_user().await?;
         let settings = self.place().settings();
         let threshold = model.compaction_threshold(settings.compaction_buffer);
         let keep = compaction::kept(threshold, settings.compaction_keep);
-        let split = compaction::split(&self.state().history(), keep);
+        let split = compaction::split(&self.state().history(), asked.as_ref(), keep);
         let Some(split) = split else {
             let error = SessionError::new(ErrorCode::CompactionUnavailable, "There is nothing to summarise");
             self.compaction_failed(&message, reason, error.clone(), &Spent::default()).await?;
@@ -68,6 +77,7 @@ impl Drain {
             recent: Some(split.recent.clone()),
         };
         self.append(vec![started.into()], Vec::new(), Durability::Committed).await?;
+        fault::point("compaction.after_started").await?;
         let mut spent = Spent::default();
         match self.summary(&split, &message, agent, model, &mut spent).await {
             Answer::Text(text) => {
@@ -82,6 +92,7 @@ impl Drain {
                     cost: spent.tokens.map(|_| spent.cost),
                     tokens: spent.tokens,
                 };
+                fault::point("compaction.before_ended").await?;
                 self.append(vec![ended.into()], vec![Hook::DropStep { message }], Durability::Synced).await?;
                 self.forget_lowered();
                 Ok(Compacted::Done)
@@ -91,7 +102,7 @@ impl Drain {
                 self.compaction_failed(&message, reason, error, &spent).await?;
                 Ok(Compacted::Interrupted)
             }
-            Answer::Failed(error) => {
+            Answer::TooLong(error) | Answer::Failed(error) => {
                 self.compaction_failed(&message, reason, error.clone(), &spent).await?;
                 Ok(Compacted::Failed(error))
             }
@@ -117,8 +128,40 @@ impl Drain {
         self.append(vec![failed.into()], vec![Hook::DropStep { message: message.clone() }], Durability::Synced).await
     }
 
-    /// Asks for the summary, once more when the answer has none of the headings.
+    /// Finds the newest message of the user, which may be older than the latest checkpoint.
+    async fn newest_user(&self) -> Result<Option<MessageRow>, DrainError> {
+        let is_user = |row: &&MessageRow| matches!(row.message, Message::User(_));
+        if let Some(row) = self.state().messages().rev().find(is_user) {
+            return Ok(Some(row.clone()));
+        }
+        let query = MessageQuery { order: Order::Desc, ..MessageQuery::default() };
+        let rows = self.store().messages(self.id(), query).await?;
+        Ok(rows.into_iter().find(|row| is_user(&row)))
+    }
+
+    /// Asks for the summary; what does not fit into the model's context is shortened, in the middle.
     async fn summary(
+        &self,
+        split: &Split,
+        message: &MessageId,
+        agent: &Arc<AgentInfo>,
+        model: &ResolvedModel,
+        spent: &mut Spent,
+    ) -> Answer {
+        let mut limit = compaction::room(model.context_limit, model.output_limit, split);
+        let mut answer = self.summary_of(&split.within(limit), message, agent, model, spent).await;
+        for _ in 0..MAX_HALVINGS {
+            if !matches!(answer, Answer::TooLong(_)) {
+                break;
+            }
+            limit = limit.min(split.head.len()) / 2;
+            answer = self.summary_of(&split.within(limit), message, agent, model, spent).await;
+        }
+        answer
+    }
+
+    /// Asks for the summary, once more when the answer has none of the headings.
+    async fn summary_of(
         &self,
         split: &Split,
         message: &MessageId,
@@ -197,7 +240,11 @@ impl Drain {
                 Err(error) => {
                     let mut failure = errors::session_error(&error);
                     failure.code = Some(ErrorCode::CompactionFailed);
-                    return Answer::Failed(failure);
+                    return if error.is_context_overflow() {
+                        Answer::TooLong(failure)
+                    } else {
+                        Answer::Failed(failure)
+                    };
                 }
             }
         }

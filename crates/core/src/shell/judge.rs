@@ -48,11 +48,13 @@ pub fn judge(scan: &Scan, configured: &[Rule], saved: &[Rule]) -> Judgement {
     Judgement { effect, line, commands }
 }
 
-/// Decides about a place that only the running line knows: any resource.
-pub fn judge_unknown(action: &str, configured: &[Rule], saved: &[Rule]) -> Effect {
+/// Decides about a place that only the running line knows: any resource. Also returns the rule that decides, by its
+/// place among the configured rules and then the saved ones.
+pub fn judge_unknown(action: &str, configured: &[Rule], saved: &[Rule]) -> (Effect, Option<usize>) {
     let rules = Rules { configured, saved };
     let form = HOLE.to_string();
-    rules.form(action, &form, &form).effect
+    let verdict = rules.form(action, &form, &form);
+    (verdict.effect, verdict.rule)
 }
 
 /// Returns the stricter effect.

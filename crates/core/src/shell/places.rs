@@ -4,10 +4,11 @@ use std::path::Path;
 
 use abide_schema::permission::{Effect, Rule};
 
+use super::explain::OutsidePart;
 use super::judge::{judge_unknown, strictest};
 use super::scan::{Place, Scan, Usage};
 use crate::fs::access::{Access, AccessError, EXTERNAL_ACTION, External, Wanted, externals};
-use crate::permission::{Judge, evaluate};
+use crate::permission::{Judge, deciding};
 
 /// What lies outside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,22 +101,41 @@ impl OutsideJudge {
         self.outside.borders.iter().map(|border| border.save.clone()).collect()
     }
 
-    fn effect(resource: &str, configured: &[Rule], saved: &[Rule]) -> Effect {
-        let root = Path::new("/");
-        match evaluate(EXTERNAL_ACTION, resource, root, configured) {
-            Effect::Deny => Effect::Deny,
-            Effect::Allow | Effect::Ask => {
-                let all: Vec<Rule> = configured.iter().chain(saved).cloned().collect();
-                evaluate(EXTERNAL_ACTION, resource, root, &all)
+    /// Returns what is decided about each place, and by which rule.
+    pub(crate) fn parts(&self, configured: &[Rule], saved: &[Rule]) -> Vec<OutsidePart> {
+        let known = self.outside.borders.iter().map(|border| {
+            let (effect, rule) = Self::effect(&border.resource, configured, saved);
+            let why = if rule.is_some() { "the last rule that matches decides" } else { "no rule matches" };
+            OutsidePart { resource: border.resource.clone(), effect, rule: rule.cloned(), why: why.to_owned() }
+        });
+        let unknown = self.outside.has_unknown.then(|| {
+            let (effect, rule) = judge_unknown(EXTERNAL_ACTION, configured, saved);
+            OutsidePart {
+                resource: "*".to_owned(),
+                effect,
+                rule: rule.and_then(|at| configured.iter().chain(saved).nth(at)).cloned(),
+                why: "only the running line knows the place: it may be any".to_owned(),
             }
-        }
+        });
+        known.chain(unknown).collect()
+    }
+
+    fn effect<'r>(resource: &str, configured: &'r [Rule], saved: &'r [Rule]) -> (Effect, Option<&'r Rule>) {
+        let root = Path::new("/");
+        let decided = |rules: &'r [Rule]| deciding(EXTERNAL_ACTION, resource, root, rules);
+        let by_configured = decided(configured);
+        let rule = match by_configured {
+            Some(rule) if rule.effect == Effect::Deny => Some(rule),
+            Some(_) | None => decided(saved).or(by_configured),
+        };
+        (rule.map_or(Effect::Ask, |rule| rule.effect), rule)
     }
 }
 
 impl Judge for OutsideJudge {
     fn decide(&self, configured: &[Rule], saved: &[Rule]) -> Effect {
-        let known = self.outside.borders.iter().map(|border| Self::effect(&border.resource, configured, saved));
-        let unknown = self.outside.has_unknown.then(|| judge_unknown(EXTERNAL_ACTION, configured, saved));
+        let known = self.outside.borders.iter().map(|border| Self::effect(&border.resource, configured, saved).0);
+        let unknown = self.outside.has_unknown.then(|| judge_unknown(EXTERNAL_ACTION, configured, saved).0);
         known.chain(unknown).fold(Effect::Allow, strictest)
     }
 

@@ -21,13 +21,15 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use abide_schema::config::CommandLimits;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
+use tokio_util::sync::CancellationToken;
 
 pub(crate) use family::{Family, KILL_GRACE, boot_id, signal, stat};
 pub(crate) use marker::{ExitMarker, read_exit, started_path};
 pub use spool::Tail;
-pub(crate) use spool::tail;
+pub(crate) use spool::{Follower, tail};
 
 /// The pause between two looks at the growing output.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(50);
@@ -64,6 +66,8 @@ pub struct CommandSpec {
     pub helper: Option<Helper>,
     /// The most bytes of output before it is ended.
     pub max_output_bytes: u64,
+    /// What each of its processes may take; the script for the system's shell sets none.
+    pub resources: CommandLimits,
 }
 
 /// Why a command could not be run.
@@ -135,6 +139,17 @@ pub enum How {
     TimedOut,
     /// After its output became too large.
     TooMuchOutput,
+    /// Because the user wanted it.
+    Stopped,
+}
+
+/// What may change while a command runs.
+#[derive(Clone, Debug, Default)]
+pub struct Steering {
+    /// Ends it.
+    pub stop: CancellationToken,
+    /// Lets it go on without a limit of time, and without this process.
+    pub background: CancellationToken,
 }
 
 /// A command at the gate. Dropping it runs nothing.
@@ -146,13 +161,14 @@ pub struct Waiting {
     spec: CommandSpec,
 }
 
-/// A command that runs. Dropping it ends everything that belongs to it.
+/// A command that runs. Dropping it ends everything that belongs to it, unless it is detached.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
     lifeline: Option<ChildStdin>,
     identity: ProcessIdentity,
     spec: CommandSpec,
+    detached: bool,
 }
 
 /// Starts the wrapper of a command; the command itself waits for [`Waiting::open`].
@@ -181,6 +197,7 @@ pub async fn prepare(spec: CommandSpec) -> Result<Waiting, RunError> {
                 directory: spec.directory.clone(),
                 spool: spec.spool.clone(),
                 mark: spec.mark.clone(),
+                resources: spec.resources,
             };
             let mut line = serde_json::to_vec(&line).map_err(io::Error::other)?;
             line.push(b'\n');
@@ -271,17 +288,18 @@ impl Waiting {
         &self.identity
     }
 
-    /// Opens the gate: from now on the command may have effects.
+    /// Opens the gate: from now on the command may have effects. With `detached` it outlives this process.
     ///
     /// # Errors
     /// [`RunError::Lost`] when the wrapper is gone; nothing ran.
     ///
     /// # Cancel safety
     /// Dropping the future ends the command, if it started.
-    pub async fn open(self) -> Result<Running, RunError> {
+    pub async fn open(self, detached: bool) -> Result<Running, RunError> {
         let Self { child, mut lifeline, identity, spec } = self;
-        lifeline.write_all(helper::GO.as_bytes()).await.map_err(|_| RunError::Lost)?;
-        Ok(Running { child, lifeline: Some(lifeline), identity, spec })
+        let words = if detached { [helper::GO, helper::DETACH].concat() } else { helper::GO.to_owned() };
+        lifeline.write_all(words.as_bytes()).await.map_err(|_| RunError::Lost)?;
+        Ok(Running { child, lifeline: Some(lifeline), identity, spec, detached })
     }
 }
 
@@ -294,12 +312,25 @@ impl Running {
     /// # Cancel safety
     /// Dropping the future ends everything that belongs to the command: asked first, forced after three seconds. The
     /// wrapper does this on its own.
-    pub async fn wait(
+    pub async fn wait(self, limit: Option<Duration>, output: impl FnMut(&str) + Send) -> Result<Ended, RunError> {
+        self.steered(limit, &Steering::default(), output).await
+    }
+
+    /// As [`Running::wait`], with a hand on it. The limit ends when the command goes to the background.
+    ///
+    /// # Errors
+    /// As [`Running::wait`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends everything that belongs to the command, unless it is detached: then it goes on.
+    pub async fn steered(
         mut self,
         limit: Option<Duration>,
+        steering: &Steering,
         mut output: impl FnMut(&str) + Send,
     ) -> Result<Ended, RunError> {
-        let mut follower = Some(spool::Follower::new(self.spec.spool.clone()));
+        let mut is_limited = true;
+        let mut follower = Some(Follower::new(self.spec.spool.clone()));
         let deadline = async {
             match limit {
                 Some(limit) => tokio::time::sleep(limit).await,
@@ -313,7 +344,12 @@ impl Running {
             tokio::select! {
                 // An error means that somebody else has waited for it: it is gone.
                 _ended = self.child.wait() => break None,
-                () = &mut deadline => break Some(How::TimedOut),
+                () = &mut deadline, if is_limited => break Some(How::TimedOut),
+                () = steering.stop.cancelled() => break Some(How::Stopped),
+                () = steering.background.cancelled(), if !self.detached => {
+                    self.detach().await;
+                    is_limited = false;
+                }
                 _tick = interval.tick() => {
                     let size = follow(&mut follower, &mut output).await;
                     if size > self.spec.max_output_bytes {
@@ -359,9 +395,27 @@ impl Running {
         Ok(Ended { how, left })
     }
 
+    /// Tells the wrapper that the command may outlive this process.
+    async fn detach(&mut self) {
+        self.detached = true;
+        if let Some(lifeline) = &mut self.lifeline
+            && let Err(error) = lifeline.write_all(helper::DETACH.as_bytes()).await
+        {
+            // It is about to end; the loop sees that.
+            tracing::debug!(%error, "a command that goes to the background does not listen");
+        }
+    }
+
     /// Ends the command and waits until the wrapper has done so.
     async fn stop(&mut self) {
         self.lifeline = None;
+        if self.detached {
+            let family = Family { leader: Some(self.identity.pid), mark: self.spec.mark.clone() };
+            let killed = tokio::task::spawn_blocking(move || family.kill(KILL_GRACE)).await;
+            if !matches!(killed, Ok(true)) {
+                tracing::error!(process.id = self.identity.pid, "a command cannot be ended");
+            }
+        }
         let wait = self.child.wait();
         if tokio::time::timeout(KILL_GRACE + END_SLACK, wait).await.is_err() {
             // It hangs itself: the look that follows ends the rest.
@@ -377,7 +431,7 @@ fn left_of(family: &Family) -> Vec<String> {
 }
 
 /// Reports what was written since the last look; returns the size of the output.
-async fn follow(follower: &mut Option<spool::Follower>, output: &mut (impl FnMut(&str) + Send)) -> u64 {
+async fn follow(follower: &mut Option<Follower>, output: &mut (impl FnMut(&str) + Send)) -> u64 {
     let Some(mut reader) = follower.take() else { return 0 };
     let looked = tokio::task::spawn_blocking(move || {
         let growth = reader.read();

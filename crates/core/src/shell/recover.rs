@@ -10,9 +10,9 @@ use tokio::task::spawn_blocking;
 use super::process::{
     Ended, ExitMarker, Family, How, KILL_GRACE, boot_id, read_exit, signal, started_path, stat, tail,
 };
-use super::result::{ShellOutput, closing_line, content, output_text};
+use super::result::{ShellOutput, closing_line, content, output_text, running_text};
 use crate::session::settle::Resolution;
-use crate::store::{CallKey, JournalStore, ToolProcess};
+use crate::store::{CallKey, JobWork, JournalStore, StoreError, ToolProcess};
 use crate::tool::outcome::NormalizedResult;
 use crate::tool::output::OutputLimits;
 
@@ -30,6 +30,14 @@ pub async fn resolve_process(
     call: &CallKey,
     limits: OutputLimits,
 ) -> Resolution {
+    match backgrounded(journal, call).await {
+        Ok(Some(resolution)) => return resolution,
+        Ok(None) => {}
+        Err(error) => {
+            tracing::error!(%error, call.id = %call.call, "the background jobs cannot be read");
+            return Resolution::unknown();
+        }
+    }
     match journal.processes(&call.session).await {
         Ok(processes) => match processes.into_iter().find(|process| process.key == *call) {
             Some(process) => recover_process(process, limits).await,
@@ -39,6 +47,55 @@ pub async fn resolve_process(
             tracing::error!(%error, call.id = %call.call, "the process journal cannot be read");
             Resolution::unknown()
         }
+    }
+}
+
+/// Returns the result of a call whose command went to the background: it runs on, and its job tells how it ends. One
+/// that never passed the gate is forgotten.
+async fn backgrounded(
+    journal: &(impl JournalStore + ?Sized),
+    call: &CallKey,
+) -> Result<Option<Resolution>, StoreError> {
+    for job in journal.jobs().await? {
+        let JobWork::Shell { shell_id, process, .. } = job.work else { continue };
+        if process.key != *call {
+            continue;
+        }
+        let spool = PathBuf::from(&process.spool_path);
+        let path = spool.clone();
+        let did_start = spawn_blocking(move || waits_for_start(&process, &path)).await.unwrap_or(true);
+        if !did_start {
+            journal.drop_job(&job.notification).await?;
+            return Ok(Some(Resolution::not_started()));
+        }
+        let success = NormalizedResult {
+            structured: ShellOutput::running(&shell_id).to_object(),
+            content: vec![Content::text(running_text(&shell_id, &spool))],
+            output_paths: Vec::new(),
+        };
+        return Ok(Some(Resolution { verdict: Verdict::Applied, success: Some(success), ..Resolution::unknown() }));
+    }
+    Ok(None)
+}
+
+/// Says whether a command passed the gate; a wrapper that was told to open it may need a moment.
+fn waits_for_start(process: &ToolProcess, spool: &Path) -> bool {
+    let is_same_boot = !process.boot_id.is_empty() && process.boot_id == boot_id();
+    let lives = || {
+        is_same_boot
+            && stat(process.pid).is_some_and(|found| !found.is_zombie && found.start_time == process.start_time)
+    };
+    let looked = Instant::now();
+    loop {
+        // Looked at in this order: a wrapper that is gone has written what it had to.
+        let is_alive = lives();
+        if started_path(spool).exists() {
+            return true;
+        }
+        if !is_alive || looked.elapsed() > WRAPPER_TIME {
+            return false;
+        }
+        std::thread::sleep(LOOK_INTERVAL);
     }
 }
 
@@ -100,7 +157,7 @@ fn recover(process: &ToolProcess, limits: OutputLimits) -> Resolution {
 }
 
 /// Returns the mark of a command's processes: the spool file is named by it.
-fn mark_of(spool: &Path) -> String {
+pub(crate) fn mark_of(spool: &Path) -> String {
     spool.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
@@ -116,7 +173,7 @@ fn finished(spool: &Path, marker: &ExitMarker, limits: OutputLimits) -> Option<N
     let is_truncated = tail.bytes_cut > 0;
     Some(NormalizedResult {
         structured: ShellOutput::new(&ended, is_truncated).to_object(),
-        content: content(output_text(&tail, spool), closing_line(&ended, None, 0)),
+        content: content(output_text(&tail, spool), closing_line(&ended, None, 0), ended.has_failed()),
         output_paths: if is_truncated { vec![spool.display().to_string()] } else { Vec::new() },
     })
 }

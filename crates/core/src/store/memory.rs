@@ -14,7 +14,7 @@ use abide_schema::permission::SavedPermission;
 use abide_schema::project::{ContextRow, InputRow, MemoryRows, MessageRow, Position};
 use abide_schema::session::SessionInfo;
 use abide_schema::todo::Todo;
-use abide_schema::{MessageId, MutationId, OwnerId, ProjectId, SavedPermissionId, SessionId};
+use abide_schema::{MessageId, MutationId, OwnerId, ProjectId, SavedPermissionId, SessionId, Timestamp};
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
@@ -22,9 +22,10 @@ use self::disk::{Disk, MemoryTx};
 use super::signal::{Bus, Watches};
 use super::transact::{self, Tx as _, in_contract, is_open, is_open_item};
 use super::{
-    AppendError, Batch, BusEvent, BusReceiver, CallKey, Doorbell, Draft, EventStore, Head, HeadWatch, JournalStore,
-    Lease, LeaseStore, MessageQuery, Mutation, MutationState, Order, Page, ProjectionStore, Replay, ReplayError,
-    ReplayOutcome, SeqRange, SessionQuery, Signal, StepAttempt, StoreError, StoreFuture, ToolProcess, ValueStore, View,
+    AppendError, Batch, BusEvent, BusReceiver, CallKey, Doorbell, Draft, EventStore, Head, HeadWatch, JobRecord,
+    JournalStore, Lease, LeaseStore, MessageQuery, Mutation, MutationState, Order, Page, ProjectionStore, Replay,
+    ReplayError, ReplayOutcome, SeqRange, SessionQuery, Signal, StepAttempt, StoreError, StoreFuture, ToolProcess,
+    ValueStore, View,
 };
 use crate::world::World;
 
@@ -102,6 +103,11 @@ impl MemoryStore {
         lock(&self.disk).alive.remove(&self.owner);
     }
 
+    /// Says whether a process that uses the disk lives, without a read that could fail.
+    pub fn lives(&self, owner: &OwnerId) -> bool {
+        lock(&self.disk).alive.contains(owner)
+    }
+
     /// Sets the hook that decides the fate of each commit of this handle.
     pub fn on_commit(&self, hook: impl FnMut(u64, CommitKind) -> CommitFault + Send + 'static) {
         self.hook.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(Box::new(hook));
@@ -115,6 +121,11 @@ impl MemoryStore {
     /// Returns all events of a session, for assertions.
     pub fn log(&self, session: &SessionId) -> Vec<Arc<StoredEvent>> {
         lock(&self.disk).log(session).to_vec()
+    }
+
+    /// Returns all sessions, the oldest first, for assertions.
+    pub fn session_ids(&self) -> Vec<SessionId> {
+        lock(&self.disk).sessions_in_order()
     }
 
     fn closed(&self) -> StoreError {
@@ -220,15 +231,19 @@ impl EventStore for MemoryStore {
         watches.watch(session)
     }
 
-    fn replay(&self, replay: Replay) -> BoxFuture<'_, Result<ReplayOutcome, ReplayError>> {
+    fn replay_records(&self, records: Vec<Replay>) -> BoxFuture<'_, Result<Vec<ReplayOutcome>, ReplayError>> {
         Box::pin(async move {
-            let publish = replay.publish;
             self.commit(CommitKind::Append, |tx| {
-                let (outcome, appended) = transact::replay(tx, replay)?;
-                if publish {
-                    tx.publish(appended.fresh);
+                let mut outcomes = Vec::with_capacity(records.len());
+                for replay in records {
+                    let publish = replay.publish;
+                    let (outcome, appended) = transact::replay(tx, replay)?;
+                    if publish {
+                        tx.publish(appended.fresh);
+                    }
+                    outcomes.push(outcome);
                 }
-                Ok(outcome)
+                Ok(outcomes)
             })
         })
     }
@@ -468,12 +483,27 @@ impl JournalStore for MemoryStore {
     }
 
     fn mutations<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Vec<Mutation>> {
-        self.read_disk(move |disk| disk.ops.get(session).map(disk::unsettled).unwrap_or_default())
+        self.read_disk(move |disk| disk.ops.get(session).map(|ops| disk::mutations(ops, false)).unwrap_or_default())
+    }
+
+    fn past_mutations<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Vec<Mutation>> {
+        self.read_disk(move |disk| disk.ops.get(session).map(|ops| disk::mutations(ops, true)).unwrap_or_default())
+    }
+
+    fn reverts(&self) -> StoreFuture<'_, Vec<Mutation>> {
+        self.read_disk(|disk| {
+            let past = disk.ops.values().flat_map(|ops| disk::mutations(ops, true));
+            past.filter(|mutation| mutation.call.is_none()).collect()
+        })
+    }
+
+    fn forget_mutations(&self, before: Timestamp) -> StoreFuture<'_, ()> {
+        self.write(CommitKind::Journal, move |tx| transact::Tx::forget_mutations(tx, before))
     }
 
     fn all_mutations(&self) -> StoreFuture<'_, Vec<Mutation>> {
         self.read_disk(|disk| {
-            let mut all: Vec<Mutation> = disk.ops.values().flat_map(disk::unsettled).collect();
+            let mut all: Vec<Mutation> = disk.ops.values().flat_map(|ops| disk::mutations(ops, false)).collect();
             all.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
             all
         })
@@ -495,6 +525,25 @@ impl JournalStore for MemoryStore {
 
     fn drop_process<'a>(&'a self, key: &'a CallKey) -> StoreFuture<'a, ()> {
         self.write(CommitKind::Journal, move |tx| tx.drop_process(key))
+    }
+
+    fn put_job(&self, job: JobRecord) -> StoreFuture<'_, ()> {
+        self.write(CommitKind::Journal, move |tx| {
+            tx.ops(&job.session).jobs.insert(job.notification.clone(), job);
+            Ok(())
+        })
+    }
+
+    fn jobs(&self) -> StoreFuture<'_, Vec<JobRecord>> {
+        self.read_disk(|disk| {
+            let mut all: Vec<JobRecord> = disk.ops.values().flat_map(|ops| ops.jobs.values().cloned()).collect();
+            all.sort_by(|a, b| a.notification.cmp(&b.notification));
+            all
+        })
+    }
+
+    fn drop_job<'a>(&'a self, notification: &'a MessageId) -> StoreFuture<'a, ()> {
+        self.write(CommitKind::Journal, move |tx| tx.drop_job(notification))
     }
 }
 

@@ -22,7 +22,7 @@ use abide_schema::permission::SavedPermission;
 use abide_schema::project::{ContextRow, InputRow, MessageRow, Position};
 use abide_schema::session::SessionInfo;
 use abide_schema::todo::Todo;
-use abide_schema::{MessageId, MutationId, OwnerId, ProjectId, SavedPermissionId, SessionId};
+use abide_schema::{MessageId, MutationId, OwnerId, ProjectId, SavedPermissionId, SessionId, Timestamp};
 use futures_util::future::BoxFuture;
 use rusqlite::{Connection, params};
 
@@ -33,8 +33,9 @@ use self::writer::{Shared, Writer};
 use super::transact::{self, Tx as _};
 use super::{
     AppendError, Batch, BusEvent, BusReceiver, CallKey, Doorbell, Draft, Durability, EventStore, Head, HeadWatch,
-    JournalStore, Lease, LeaseStore, MessageQuery, Mutation, MutationState, Page, ProjectionStore, Replay, ReplayError,
-    ReplayOutcome, SeqRange, SessionQuery, Signal, StepAttempt, StoreError, StoreFuture, ToolProcess, ValueStore, View,
+    JobRecord, JournalStore, Lease, LeaseStore, MessageQuery, Mutation, MutationState, Page, ProjectionStore, Replay,
+    ReplayError, ReplayOutcome, SeqRange, SessionQuery, Signal, StepAttempt, StoreError, StoreFuture, ToolProcess,
+    ValueStore, View,
 };
 use crate::world::World;
 
@@ -189,8 +190,8 @@ impl EventStore for SqliteStore {
         watch
     }
 
-    fn replay(&self, replay: Replay) -> BoxFuture<'_, Result<ReplayOutcome, ReplayError>> {
-        Box::pin(self.writer.submit(false, move |tx| tx.replay(replay)))
+    fn replay_records(&self, records: Vec<Replay>) -> BoxFuture<'_, Result<Vec<ReplayOutcome>, ReplayError>> {
+        Box::pin(self.writer.submit(false, move |tx| records.into_iter().map(|record| tx.replay(record)).collect()))
     }
 
     fn remove<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, ()> {
@@ -369,6 +370,19 @@ impl JournalStore for SqliteStore {
         self.query(move |conn| read::mutations(conn, Some(&session)))
     }
 
+    fn past_mutations<'a>(&'a self, session: &'a SessionId) -> StoreFuture<'a, Vec<Mutation>> {
+        let session = session.clone();
+        self.query(move |conn| read::past_mutations(conn, Some(&session)))
+    }
+
+    fn reverts(&self) -> StoreFuture<'_, Vec<Mutation>> {
+        self.query(|conn| read::past_mutations(conn, None))
+    }
+
+    fn forget_mutations(&self, before: Timestamp) -> StoreFuture<'_, ()> {
+        self.write(Durability::Committed, move |tx| transact::Tx::forget_mutations(tx, before))
+    }
+
     fn all_mutations(&self) -> StoreFuture<'_, Vec<Mutation>> {
         self.query(|conn| read::mutations(conn, None))
     }
@@ -385,6 +399,19 @@ impl JournalStore for SqliteStore {
     fn drop_process<'a>(&'a self, key: &'a CallKey) -> StoreFuture<'a, ()> {
         let key = key.clone();
         self.write(Durability::Committed, move |tx| tx.drop_process(&key))
+    }
+
+    fn put_job(&self, job: JobRecord) -> StoreFuture<'_, ()> {
+        self.write(Durability::Synced, move |tx| tx.put_job(&job))
+    }
+
+    fn jobs(&self) -> StoreFuture<'_, Vec<JobRecord>> {
+        self.query(read::jobs)
+    }
+
+    fn drop_job<'a>(&'a self, notification: &'a MessageId) -> StoreFuture<'a, ()> {
+        let notification = notification.clone();
+        self.write(Durability::Committed, move |tx| tx.drop_job(&notification))
     }
 }
 

@@ -41,10 +41,16 @@ pub(crate) trait Tx {
     fn drop_step(&mut self, message: &MessageId) -> Result<(), StoreError>;
     fn mutation_by_call(&mut self, key: &CallKey) -> Result<Option<MutationId>, StoreError>;
     fn mutation_session(&mut self, id: &MutationId) -> Result<Option<SessionId>, StoreError>;
+    fn mutation_state(&mut self, id: &MutationId) -> Result<Option<MutationState>, StoreError>;
     fn insert_mutation(&mut self, mutation: &Mutation) -> Result<(), StoreError>;
     fn set_mutation_state(&mut self, id: &MutationId, state: MutationState) -> Result<(), StoreError>;
     fn drop_process(&mut self, key: &CallKey) -> Result<(), StoreError>;
-    /// Deletes drafts, attempts and settled mutations.
+    fn drop_job(&mut self, notification: &MessageId) -> Result<(), StoreError>;
+    /// Deletes settled mutations of calls that are older.
+    fn forget_mutations(&mut self, before: Timestamp) -> Result<(), StoreError>;
+    /// Deletes settled mutations without a call.
+    fn drop_reverts(&mut self, session: &SessionId) -> Result<(), StoreError>;
+    /// Deletes drafts and attempts.
     fn drop_operational(&mut self, session: &SessionId) -> Result<(), StoreError>;
     /// Deletes every operational row of a session that is gone, its lease too.
     fn forget_session(&mut self, session: &SessionId) -> Result<(), StoreError>;
@@ -331,7 +337,9 @@ fn check_guard(tx: &mut impl Tx, session: &SessionId, guard: &Guard) -> Result<(
     let info = tx.session_info(session)?;
     let holds = match guard {
         Guard::TitleIs(title) => info.is_some_and(|info| info.title == *title),
-        Guard::NoRevert => info.is_some_and(|info| info.revert.is_none()),
+        Guard::RevertIs(staged) => {
+            info.is_some_and(|info| info.revert.as_ref().map(|revert| &revert.message_id) == staged.as_ref())
+        }
     };
     if holds { Ok(()) } else { Err(AppendError::GuardFailed) }
 }
@@ -367,6 +375,11 @@ fn run_hook(tx: &mut impl Tx, session: &SessionId, hook: Hook, done: &Appended) 
             lease.done_seq = lease.done_seq.max(position.or_else(|| done.events.last().map(|event| event.seq)));
             tx.put_lease(&lease)?;
         }
+        Hook::ResetAttempts => {
+            let mut lease = lease_or_new(tx, session)?;
+            lease.attempts = 0;
+            tx.put_lease(&lease)?;
+        }
         Hook::SetWake => {
             let mut lease = lease_or_new(tx, session)?;
             lease.wake_seq = lease.wake_seq.max(done.events.first().map(|event| event.seq));
@@ -380,7 +393,13 @@ fn run_hook(tx: &mut impl Tx, session: &SessionId, hook: Hook, done: &Appended) 
                 tx.set_mutation_state(&id, MutationState::Settled)?;
             }
         }
+        Hook::SettleBatch(id) => match tx.mutation_state(&id)? {
+            Some(MutationState::Settled) | None => return Err(AppendError::GuardFailed),
+            Some(_) => tx.set_mutation_state(&id, MutationState::Settled)?,
+        },
+        Hook::DropReverts => tx.drop_reverts(session)?,
         Hook::DropProcess(key) => tx.drop_process(&key)?,
+        Hook::DropJob(notification) => tx.drop_job(&notification)?,
         Hook::DropOperational => tx.drop_operational(session)?,
     }
     Ok(())
@@ -449,6 +468,9 @@ pub(crate) fn mark_mutation(
     let Some(session) = tx.mutation_session(id)? else {
         return Err(StoreError::Conflict(format!("there is no mutation {id}")));
     };
+    if tx.mutation_state(id)? == Some(MutationState::Settled) {
+        return Err(StoreError::Conflict(format!("mutation {id} is settled")));
+    }
     if let Some(expected) = fence {
         let actual = tx.lease(&session)?.map_or(0, |lease| lease.fence);
         if actual != expected {

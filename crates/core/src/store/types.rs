@@ -50,8 +50,8 @@ pub enum Expect {
 pub enum Guard {
     /// The session's title is this one.
     TitleIs(String),
-    /// No revert is staged.
-    NoRevert,
+    /// The boundary of the staged revert is this message; `None`: no revert is staged.
+    RevertIs(Option<MessageId>),
 }
 
 /// When an append counts as done.
@@ -82,6 +82,8 @@ pub enum Hook {
         /// `done_seq`: a position, or the position of the last event of this batch.
         done: Option<Seq>,
     },
+    /// Resets the attempts: the execution got on after it was resumed.
+    ResetAttempts,
     /// Sets `wake_seq` to the position of the first event of the batch.
     SetWake,
     /// Writes a content-addressed value.
@@ -107,9 +109,16 @@ pub enum Hook {
     },
     /// Marks the mutation of a call settled.
     SettleMutation(CallKey),
+    /// Marks a mutation settled; fails with [`AppendError::GuardFailed`] when it is settled already or unknown, so that
+    /// what it announced is appended once.
+    SettleBatch(MutationId),
+    /// Deletes the settled mutations that belong to no call: nothing can be taken back to them any more.
+    DropReverts,
     /// Deletes the process record of a call.
     DropProcess(CallKey),
-    /// Deletes drafts, attempts and settled journal rows of the whole session.
+    /// Deletes the record of a background job: its notice is admitted with these events.
+    DropJob(MessageId),
+    /// Deletes drafts and attempts of the whole session. Settled mutations stay: a revert needs them.
     DropOperational,
 }
 
@@ -231,6 +240,18 @@ pub enum StoreError {
         found: u32,
         /// The newest known.
         known: u32,
+    },
+    /// The database has our version and other tables: a build between two releases made it.
+    #[error(
+        "the database {path} has schema version {version}, but its {object} is not as in this abide: a build between two releases made it. Move it away, use another data directory (ABIDE_DATA_DIR), or open it with that build"
+    )]
+    OtherSchema {
+        /// The file.
+        path: String,
+        /// Its version.
+        version: u32,
+        /// The first table or index that differs.
+        object: String,
     },
     /// Another process holds the database for too long.
     #[error("the database is locked by another process: {0}")]
@@ -509,7 +530,7 @@ pub enum Signal {
 }
 
 /// Names a tool call.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CallKey {
     /// The session.
     pub session: SessionId,
@@ -639,7 +660,7 @@ pub struct MutationFile {
 }
 
 /// A process that a tool started (spec/session.md 9.3).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolProcess {
     /// The call.
     pub key: CallKey,

@@ -7,7 +7,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use abide_schema::JsonObject;
-use abide_schema::tool::{ToolError, ToolResult};
+use abide_schema::live::OutputStream;
+use abide_schema::tool::{Content, ToolError, ToolResult};
 use futures_util::FutureExt as _;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -16,6 +17,7 @@ use tracing::Instrument as _;
 
 use super::failure::model_text;
 use super::hooks::{self, Hooks, ToolHook};
+use super::image::Images;
 use super::info::{Prepared, RawReturn, ToolInfo};
 use super::leaf::{Load, ToolContext};
 use super::outcome::{FailureKind, NormalizedResult, ProgressSink, Settled, ToolCall, ToolFailure};
@@ -26,6 +28,7 @@ use super::runtime::{Encoded, encode, normalise, structured};
 use super::schema::{SchemaCache, invalid_input};
 use super::scope::{CallScope, Ended, MAX_UNWIND, panic_text};
 use crate::permission;
+use crate::secret::Secrets;
 use crate::world::World;
 
 /// How many leaves work at a time in one location.
@@ -40,6 +43,10 @@ pub struct BoundaryOptions {
     pub limits: OutputLimits,
     /// Hooks, in plugin order.
     pub hooks: Vec<Arc<dyn ToolHook>>,
+    /// Brings images to their limits.
+    pub images: Images,
+    /// Values that no output holds.
+    pub secrets: Secrets,
 }
 
 /// Runs the calls of one location.
@@ -48,6 +55,8 @@ pub struct Boundary {
     files: OutputFiles,
     limits: OutputLimits,
     hooks: Hooks,
+    images: Images,
+    secrets: Secrets,
     cache: SchemaCache,
     permits: Semaphore,
 }
@@ -68,12 +77,14 @@ enum Stop {
 impl Boundary {
     /// Makes the boundary of a location.
     pub fn new(options: BoundaryOptions) -> Self {
-        let BoundaryOptions { world, files, limits, hooks } = options;
+        let BoundaryOptions { world, files, limits, hooks, images, secrets } = options;
         Self {
             world,
             files,
             limits,
             hooks: hooks.into(),
+            images,
+            secrets,
             cache: SchemaCache::default(),
             permits: Semaphore::new(MAX_RUNNING),
         }
@@ -92,6 +103,7 @@ impl Boundary {
     ) -> Settled {
         let span =
             tracing::info_span!("tool_call", session.id = %call.session_id, call.id = %call.call_id, tool = call.name);
+        let sink = Arc::new(Redacting { sink, secrets: self.secrets.clone() });
         let run = Run { boundary: self, scope: CallScope::new(), progress: Progress::new(sink), interrupt };
         let _over = run.scope.token().drop_guard();
         // Leaves are tasks of their own; this catches a bug in what surrounds them.
@@ -124,6 +136,7 @@ impl Run<'_> {
             (Err(Stop::Ended(Ended::Interrupted)), None) => Settled::Interrupted,
             (Err(Stop::Failed(mut error, kind)), None) => {
                 error.message = model_text(&error);
+                self.boundary.redact_error(&mut error);
                 Settled::Failed { error, kind }
             }
         }
@@ -138,6 +151,11 @@ impl Run<'_> {
             Stop::Failed(of_kind(error.to_string(), word), kind)
         })?;
         let tool = &entry.tool;
+        // Where a provider has tools that take plain text, or a model takes this one for such a tool.
+        if let (Some(freeform), serde_json::Value::String(_)) = (&tool.freeform, &call.input) {
+            let text = call.input.take();
+            call.input = JsonObject::from_iter([(freeform.input.clone(), text)]).into();
+        }
         let ran = self.run(tool, &entry.id, &call).await;
         let (outcome, paths, kind) = match ran {
             Ok((result, paths)) => (Ok(result), paths, FailureKind::Execution),
@@ -147,6 +165,10 @@ impl Run<'_> {
         let outcome = if hooks.is_empty() {
             outcome
         } else {
+            let mut outcome = outcome;
+            if let Ok(result) = &mut outcome {
+                result.content = self.boundary.images.normalise(std::mem::take(&mut result.content)).await;
+            }
             let after = hooks::after(hooks, &call, &entry.id, outcome.clone());
             // The leaf has acted: an interrupt only cuts the hooks short, it does not undo the result.
             tokio::select! {
@@ -230,7 +252,13 @@ impl Run<'_> {
         mut result: ToolResult,
         mut paths: Vec<String>,
     ) -> Result<NormalizedResult, Stop> {
-        let Boundary { limits, files, .. } = self.boundary;
+        let Boundary { limits, files, images, secrets, .. } = self.boundary;
+        result.content = images.normalise(result.content).await;
+        if !secrets.is_empty() {
+            secrets.redact_content(&mut result.content);
+            result.output.iter_mut().for_each(|output| secrets.redact_json(output));
+            result.metadata.iter_mut().flat_map(|facts| facts.values_mut()).for_each(|fact| secrets.redact_json(fact));
+        }
         match bound(&mut result, tool.keep, *limits, files).await {
             Ok(stored) => paths.extend(stored.map(|path| path.display().to_string())),
             Err(error) => {
@@ -261,6 +289,34 @@ impl Run<'_> {
                 self.scope.early_end().unwrap_or(Ended::Interrupted)
             }
         }
+    }
+}
+
+impl Boundary {
+    fn redact_error(&self, error: &mut ToolError) {
+        error.message = self.secrets.redact(&error.message).into_owned();
+        error.error.iter_mut().for_each(|cause| self.secrets.redact_json(cause));
+        error.metadata.iter_mut().flat_map(|facts| facts.values_mut()).for_each(|fact| self.secrets.redact_json(fact));
+    }
+}
+
+/// Reports without secrets. A value that is cut between two pieces of live output is not found; in the result it is.
+struct Redacting {
+    sink: Arc<dyn ProgressSink>,
+    secrets: Secrets,
+}
+
+impl ProgressSink for Redacting {
+    fn report(&self, mut structured: JsonObject, mut content: Option<Vec<Content>>) {
+        structured.values_mut().for_each(|fact| self.secrets.redact_json(fact));
+        if let Some(content) = &mut content {
+            self.secrets.redact_content(content);
+        }
+        self.sink.report(structured, content);
+    }
+
+    fn output(&self, stream: OutputStream, text: &str) {
+        self.sink.output(stream, &self.secrets.redact(text));
     }
 }
 

@@ -34,6 +34,8 @@ pub struct ToolInfo {
     pub freeform: Option<Freeform>,
     /// What its effects are, for recovery.
     pub effects: Effects,
+    /// The limits that a caller should know, for the reference.
+    pub limits: Vec<String>,
     /// Which end of a too long output is kept.
     pub keep: Keep,
     /// Whether a running call holds a permit.
@@ -65,8 +67,9 @@ impl ToolInfo {
             input: ValueSchema::input::<T::Input>(),
             output: Some(ValueSchema::output::<T::Output>()),
             options: tool.options(),
-            freeform: None,
+            freeform: tool.freeform(),
             effects: tool.effects(),
+            limits: tool.limits(),
             keep: tool.keep(),
             load: tool.load(),
             exec: Arc::new(Typed(tool)),
@@ -90,6 +93,7 @@ impl ToolInfo {
             options,
             freeform: None,
             effects: Effects::External,
+            limits: Vec::new(),
             keep: Keep::Head,
             load: Load::Works,
             exec: Arc::new(Foreign(tool)),

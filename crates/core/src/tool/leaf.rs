@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use abide_schema::permission::Source;
-use abide_schema::tool::{Content, Effects, ToolOptions};
+use abide_schema::tool::{Content, Effects, Freeform, ToolOptions};
 use abide_schema::{AgentId, CallId, JsonObject, MessageId, SessionId};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -37,9 +37,20 @@ pub trait TypedTool: Send + Sync + 'static {
         ToolOptions::direct()
     }
 
+    /// Returns the input property that takes the text of a call, and the tool's name then, where a provider offers tools
+    /// that take plain text.
+    fn freeform(&self) -> Option<Freeform> {
+        None
+    }
+
     /// Returns what its effects are, for recovery.
     fn effects(&self) -> Effects {
         Effects::None
+    }
+
+    /// Returns the limits that a caller should know, one a line: for the reference.
+    fn limits(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// Returns which end of a too long output is kept.

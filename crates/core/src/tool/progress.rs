@@ -69,6 +69,11 @@ impl Progress {
         }
     }
 
+    /// Says whether the call is settled: reports are ignored.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state().closed
+    }
+
     fn update(&self, change: impl FnOnce(&mut Report)) {
         let due = {
             let mut state = self.state();

@@ -21,6 +21,7 @@ pub use snapshot::Snapshot;
 use abide_schema::permission::Rule;
 
 use super::boundary::Boundary;
+use super::info::ToolInfo;
 
 /// The layers that are effective in one location: the application's, the location's, and one for each session.
 #[derive(Clone)]
@@ -66,6 +67,11 @@ impl ToolRegistry {
     /// nothing: a call runs its own permission checks.
     pub fn snapshot(&self, session: Option<&SessionId>, rules: &[Rule], boundary: &Arc<Boundary>) -> Snapshot {
         Snapshot::take(self.clone(), session.cloned(), rules, Arc::clone(boundary))
+    }
+
+    /// Lists the tools of all sessions of the location by effective name.
+    pub fn tools(&self) -> Vec<(String, Arc<ToolInfo>)> {
+        self.effective(None).into_iter().map(|(name, entry)| (name, Arc::clone(&entry.tool))).collect()
     }
 
     /// Returns the effective tools by effective name: a later layer hides an earlier one.

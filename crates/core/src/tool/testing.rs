@@ -68,6 +68,8 @@ impl Bench {
             files: OutputFiles::new(world.clone(), data.path()),
             limits: OutputLimits::default(),
             hooks: Vec::new(),
+            images: crate::tool::image::Images::new(crate::tool::image::ImageLimits::default()),
+            secrets: crate::secret::Secrets::default(),
         }));
         Self { world, permissions, questions, events, values, reports: Arc::default(), boundary, data }
     }

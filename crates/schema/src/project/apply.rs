@@ -109,7 +109,7 @@ impl<R: Rows> Apply<'_, R> {
                     data.item.kind,
                     InputPayload::Item { payload: data.item.payload.clone() },
                     data.item.delivery,
-                    None,
+                    data.item.payload.get("metadata").and_then(serde_json::Value::as_object).cloned(),
                 )?;
                 self.session(true, |_| ())
             }

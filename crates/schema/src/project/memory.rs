@@ -229,9 +229,9 @@ impl Rows for MemoryRows {
         for id in gone.into_values() {
             self.messages.remove(&id);
         }
+        let at = from.first_event();
         self.inputs.retain(|_, row| {
-            row.session_id != *session
-                || (row.admitted_seq < from.seq && row.promoted_seq.is_none_or(|seq| seq < from.seq))
+            row.session_id != *session || (row.admitted_seq < at && row.promoted_seq.is_none_or(|seq| seq < at))
         });
         Ok(())
     }

@@ -20,6 +20,14 @@ pub struct Position {
     pub sub: u32,
 }
 
+impl Position {
+    /// Returns the first event that lies wholly at or after the place: a place within an event is after that event's
+    /// own inputs.
+    pub fn first_event(self) -> Seq {
+        if self.sub == 0 { self.seq } else { self.seq.next() }
+    }
+}
+
 /// A message with its place. In rows of a database the content of an assistant message is kept apart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MessageRow {
@@ -147,6 +155,7 @@ pub trait Rows {
     /// Writes or removes the context epoch.
     fn put_context(&mut self, session: &SessionId, row: Option<&ContextRow>) -> Result<(), Self::Error>;
 
-    /// Deletes messages at or after `from`, and inputs that were admitted or promoted at or after it.
+    /// Deletes messages at or after `from`, and inputs that were admitted or promoted at or after its
+    /// [`Position::first_event`].
     fn delete_from(&mut self, session: &SessionId, from: Position) -> Result<(), Self::Error>;
 }

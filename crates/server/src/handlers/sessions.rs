@@ -3,12 +3,14 @@
 use abide_core::store::{self, SessionQuery};
 use abide_protocol::cursor::{Direction, SessionAnchor, SessionCursor};
 use abide_protocol::error::{ApiError, InvalidKind};
-use abide_protocol::query::{ListOrder, SessionsQuery};
+use abide_protocol::query::{ListOrder, NO_PARENT, SessionsQuery};
 use abide_protocol::routes::{
-    SessionActiveList, SessionCreate, SessionGet, SessionList, SessionPrompt, SessionSwitchAgent, SessionSwitchModel,
+    RevertStage, SessionActiveList, SessionCreate, SessionFork, SessionGet, SessionList, SessionMove, SessionPrompt,
+    SessionSwitchAgent, SessionSwitchModel,
 };
 use abide_protocol::view::Shown;
 use abide_protocol::wire::{ActiveSessions, Data, ListPage, PageCursor, SessionActive};
+use abide_schema::SessionId;
 use abide_schema::session::SessionInfo;
 use axum::response::Response;
 
@@ -57,7 +59,7 @@ pub(super) async fn list(context: &Context) -> Result<Response, Refusal> {
         subpath: filters.subpath.clone(),
         workspace: filters.workspace.as_ref().map(ToString::to_string),
         search: filters.search.clone(),
-        parent: None,
+        parent: filters.parent_id.as_deref().map(parent),
         order: store_order(filters.order),
         limit,
         anchor,
@@ -77,6 +79,11 @@ pub(super) async fn list(context: &Context) -> Result<Response, Refusal> {
     Ok(reply::ok::<SessionList>(&ListPage { data, cursor })?)
 }
 
+/// The parent that a filter means; none: sessions without parent.
+fn parent(text: &str) -> Option<SessionId> {
+    (text != NO_PARENT).then(|| SessionId::from_trusted(text))
+}
+
 /// The filters of a query, as a cursor whose place is not set yet.
 fn cursor_of(query: SessionsQuery) -> SessionCursor {
     SessionCursor {
@@ -85,9 +92,10 @@ fn cursor_of(query: SessionsQuery) -> SessionCursor {
         directory: query.directory,
         project: query.project,
         subpath: query.subpath,
+        parent_id: query.parent_id,
         order: query.order.unwrap_or_default(),
         anchor: SessionAnchor {
-            id: abide_schema::SessionId::from_trusted("ses_"),
+            id: SessionId::from_trusted("ses_"),
             time: abide_schema::Timestamp::default(),
             direction: Direction::Next,
         },
@@ -155,7 +163,48 @@ pub(super) async fn wait(context: &Context) -> Result<Response, Refusal> {
     Ok(reply::done())
 }
 
+pub(super) async fn background(context: &Context) -> Result<Response, Refusal> {
+    context.backend().background(context.session_id()?).await?;
+    Ok(reply::done())
+}
+
 pub(super) async fn interrupt(context: &Context) -> Result<Response, Refusal> {
     context.backend().interrupt(context.session_id()?).await?;
+    Ok(reply::done())
+}
+
+pub(super) async fn stage_revert(mut context: Context) -> Result<Response, Refusal> {
+    let view = context.query::<RevertStage>()?.view;
+    let input = context.body::<RevertStage>().await?;
+    let revert = context.backend().stage_revert(context.session_id()?, input).await?;
+    Ok(reply::ok::<RevertStage>(&Data { data: Shown::with(revert, view) })?)
+}
+
+pub(super) async fn clear_revert(context: &Context) -> Result<Response, Refusal> {
+    context.backend().clear_revert(context.session_id()?).await?;
+    Ok(reply::done())
+}
+
+pub(super) async fn commit_revert(context: &Context) -> Result<Response, Refusal> {
+    context.backend().commit_revert(context.session_id()?).await?;
+    Ok(reply::done())
+}
+
+pub(super) async fn fork(mut context: Context) -> Result<Response, Refusal> {
+    let view = context.query::<SessionFork>()?.view;
+    let input = context.body::<SessionFork>().await?;
+    let session = context.backend().fork(context.session_id()?, input).await?;
+    Ok(reply::ok::<SessionFork>(&Data { data: Shown::with(session, view) })?)
+}
+
+pub(super) async fn move_to(mut context: Context) -> Result<Response, Refusal> {
+    let mut input = context.body::<SessionMove>().await?;
+    input.location = absolute(input.location.directory, input.location.workspace_id)?;
+    context.backend().move_to(context.session_id()?, input).await?;
+    Ok(reply::done())
+}
+
+pub(super) async fn delete(context: &Context) -> Result<Response, Refusal> {
+    context.backend().delete(context.session_id()?).await?;
     Ok(reply::done())
 }

@@ -7,7 +7,7 @@ use abide_core::permission::{PermissionOptions, PermissionRules, PermissionServi
 use abide_core::question::{QuestionOptions, QuestionService};
 use abide_core::store::{Batch, MemoryStore, Store};
 use abide_core::world::World;
-use abide_protocol::body::{CreateSession, SendPrompt};
+use abide_protocol::body::{CreateSession, ForkSession, MoveSession, SendPrompt, StageRevert};
 use abide_protocol::error::ApiError;
 use abide_protocol::wire::{
     CommandInfo, EntryKind, FileEntry, IntegrationInfo, ModelInfo, ProviderInfo, ReferenceInfo, SkillInfo,
@@ -16,12 +16,12 @@ use abide_schema::agent::AgentInfo;
 use abide_schema::event::{EventData, PromptAdmitted, SessionCreated};
 use abide_schema::live::{LiveData, LiveEvent};
 use abide_schema::location::{LocationInfo, LocationRef, ProjectRef};
-use abide_schema::message::Message;
+use abide_schema::message::{Message, Revert};
 use abide_schema::model::ModelRef;
 use abide_schema::permission::{Effect, Rule};
-use abide_schema::prompt::Prompt;
+use abide_schema::prompt::{Delivery, Prompt};
 use abide_schema::session::{Admitted, SessionInfo};
-use abide_schema::{AgentId, CredentialId, IntegrationId, ProjectId, ProviderId, SessionId};
+use abide_schema::{AgentId, CredentialId, IntegrationId, MessageId, ProjectId, ProviderId, SessionId};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
@@ -102,7 +102,7 @@ impl Fake {
             session_id: session.clone(),
             message_id: self.world.message_id(),
             prompt: Prompt::text(text),
-            delivery: abide_schema::prompt::Delivery::Steer,
+            delivery: Delivery::Steer,
             metadata: None,
         }
     }
@@ -200,7 +200,52 @@ impl Backend for Fake {
         std::future::ready(Ok(())).boxed()
     }
 
+    fn background<'a>(&'a self, _: &'a SessionId) -> Answer<'a, ()> {
+        std::future::ready(Ok(())).boxed()
+    }
+
     fn compact<'a>(&'a self, _: &'a SessionId) -> Answer<'a, ()> {
+        std::future::ready(Ok(())).boxed()
+    }
+
+    fn stage_revert<'a>(&'a self, _: &'a SessionId, input: StageRevert) -> Answer<'a, Revert> {
+        let revert = Revert {
+            message_id: input.message_id,
+            inclusive: None,
+            snapshot: None,
+            diff: None,
+            files: Some(Vec::new()),
+            coverage: None,
+            skipped: None,
+        };
+        std::future::ready(Ok(revert)).boxed()
+    }
+
+    fn fork<'a>(&'a self, session: &'a SessionId, _: ForkSession) -> Answer<'a, SessionInfo> {
+        std::future::ready(Err(ApiError::session_not_found(session.clone()).into())).boxed()
+    }
+
+    fn move_to<'a>(&'a self, _: &'a SessionId, _: MoveSession) -> Answer<'a, ()> {
+        std::future::ready(Ok(())).boxed()
+    }
+
+    fn delete<'a>(&'a self, _: &'a SessionId) -> Answer<'a, ()> {
+        std::future::ready(Ok(())).boxed()
+    }
+
+    fn change_delivery<'a>(&'a self, _: &'a SessionId, _: &'a MessageId, _: Delivery) -> Answer<'a, ()> {
+        std::future::ready(Ok(())).boxed()
+    }
+
+    fn cancel_input<'a>(&'a self, _: &'a SessionId, _: &'a MessageId) -> Answer<'a, ()> {
+        std::future::ready(Ok(())).boxed()
+    }
+
+    fn clear_revert<'a>(&'a self, _: &'a SessionId) -> Answer<'a, ()> {
+        std::future::ready(Ok(())).boxed()
+    }
+
+    fn commit_revert<'a>(&'a self, _: &'a SessionId) -> Answer<'a, ()> {
         std::future::ready(Ok(())).boxed()
     }
 

@@ -1,6 +1,6 @@
 //! Measures the release binary against a scripted provider on loopback; prints the table of docs/performance.md.
 //!
-//! `bench [GROUP ...]` measures some groups only: version, start, steps, deltas, disk, serve, recovery.
+//! `bench [GROUP ...]` measures some groups only: version, start, steps, deltas, disk, snapshot, serve, recovery.
 
 #[cfg(target_os = "linux")]
 mod http;
@@ -10,6 +10,8 @@ mod process;
 mod runs;
 #[cfg(target_os = "linux")]
 mod server;
+#[cfg(target_os = "linux")]
+mod snapshot;
 #[cfg(target_os = "linux")]
 mod table;
 
@@ -27,7 +29,7 @@ fn main() -> ExitCode {
 
     /// Nothing may take longer.
     const LIMIT: Duration = Duration::from_secs(600);
-    const GROUPS: [&str; 7] = ["version", "start", "steps", "deltas", "disk", "serve", "recovery"];
+    const GROUPS: [&str; 8] = ["version", "start", "steps", "deltas", "disk", "snapshot", "serve", "recovery"];
 
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     if let Some(unknown) = wanted.iter().find(|name| !GROUPS.contains(&name.as_str())) {
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
             "steps" => runs::steps(&runtime, &mut table),
             "deltas" => runs::deltas(&runtime, &mut table),
             "disk" => runs::disk(&runtime, &mut table),
+            "snapshot" => snapshot::unchanged(&runtime, &mut table),
             "serve" => server::serve(&runtime, &mut table),
             _ => server::recovery(&runtime, &mut table),
         };

@@ -5,12 +5,16 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::protocols::utils::marks::Mark;
 use crate::schema::JsonObject;
 
 /// The body of one request.
 #[derive(Debug, Serialize)]
 pub struct Body<'r> {
-    pub(super) model: &'r str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) model: Option<&'r str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) anthropic_version: Option<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) system: Vec<TextBlock<'r>>,
     pub(super) messages: Vec<WireMessage<'r>>,
@@ -72,6 +76,12 @@ pub(super) struct CacheControl {
     pub(super) kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ttl: Option<&'static str>,
+}
+
+impl From<Mark> for CacheControl {
+    fn from(mark: Mark) -> Self {
+        Self { kind: "ephemeral", ttl: mark.ttl }
+    }
 }
 
 /// Text.

@@ -5,16 +5,17 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::NAME;
 use super::body::{
     Block, Body, CacheControl, HostedResultBlock, HostedTool, LocalTool, MediaBlock, MediaSource, OutputConfig,
     RedactedBlock, TextBlock, Thinking, ThinkingBlock, ThinkingDisplay, ToolResultBlock, ToolResultContent,
     ToolUseBlock, WireMessage, WireRole, WireTool, WireToolChoice,
 };
-use super::marks::Marks;
 use super::property_names::KeyMaps;
 use super::system_updates::supports_system_updates;
+use super::{NAME, Service, VERTEX_VERSION};
 use crate::protocols::shared::{self, Choice, Media};
+use crate::protocols::utils::image_size::image_size;
+use crate::protocols::utils::marks::Marks;
 use crate::schema::JsonObject;
 use crate::schema::errors::AIError;
 use crate::schema::messages::{
@@ -27,6 +28,12 @@ use crate::schema::request::LLMRequest;
 const DEFAULT_MAX_TOKENS: u64 = 32_000;
 /// The smallest thinking budget the provider takes.
 const MIN_THINKING_BUDGET: i64 = 1024;
+/// The most images of a request whose sides may have the full length.
+const MANY_IMAGES: usize = 20;
+/// The longest side of an image, in pixels.
+const MAX_SIDE: u32 = 8000;
+/// The same in a request with more than [`MANY_IMAGES`].
+const MAX_SIDE_AMONG_MANY: u32 = 2000;
 /// What a silent tool says; the provider refuses empty content.
 const NO_OUTPUT: &str = "(no output)";
 /// The type of a call that the provider runs itself.
@@ -34,7 +41,7 @@ const HOSTED_CALL: &str = "server_tool_use";
 
 /// Builds the body of a request.
 #[tracing::instrument(name = "AnthropicMessages.fromRequest", level = "debug", skip_all)]
-pub(super) fn from_request(request: &LLMRequest) -> Result<Body<'_>, AIError> {
+pub(super) fn from_request(request: &LLMRequest, service: Service) -> Result<Body<'_>, AIError> {
     let generation = request.generation.as_ref();
     let max_tokens = request.effective_max_tokens().unwrap_or(DEFAULT_MAX_TOKENS);
     let mut lowering = Lowering {
@@ -42,7 +49,8 @@ pub(super) fn from_request(request: &LLMRequest) -> Result<Body<'_>, AIError> {
         are_signatures_required: request.model.compatibility.require_signature.unwrap_or(true),
         are_updates_native: supports_system_updates(&request.model),
         key_maps: KeyMaps::of(&request.tools),
-        marks: Marks::new(),
+        marks: Marks::default(),
+        max_side: if n_images(request) > MANY_IMAGES { MAX_SIDE_AMONG_MANY } else { MAX_SIDE },
         unanswered: BTreeSet::new(),
         messages: Vec::new(),
     };
@@ -52,7 +60,8 @@ pub(super) fn from_request(request: &LLMRequest) -> Result<Body<'_>, AIError> {
     lowering.history(request)?;
     lowering.marks.warn_about_surplus();
     Ok(Body {
-        model: request.model.id.as_str(),
+        model: (service == Service::Anthropic).then_some(request.model.id.as_str()),
+        anthropic_version: (service == Service::Vertex).then_some(VERTEX_VERSION),
         system,
         messages: lowering.messages,
         tool_choice: if tools.is_empty() { None } else { tool_choice(request)? },
@@ -76,6 +85,8 @@ struct Lowering<'r> {
     are_updates_native: bool,
     key_maps: KeyMaps,
     marks: Marks,
+    /// The longest side of an image that is sent.
+    max_side: u32,
     /// Local calls without a result so far.
     unanswered: BTreeSet<&'r str>,
     messages: Vec<WireMessage<'r>>,
@@ -231,7 +242,7 @@ impl<'r> Lowering<'r> {
             self.unanswered.remove(result.id.as_str());
             content.push(Block::ToolResult(ToolResultBlock {
                 tool_use_id: scrub(result.id.as_str()),
-                content: tool_result(result)?,
+                content: tool_result(result, self.max_side)?,
                 is_error: result.result.is_error(),
                 cache_control: self.marks.take(result.cache),
             }));
@@ -279,7 +290,7 @@ impl<'r> Lowering<'r> {
     }
 
     fn media_part(&mut self, part: &'r MediaPart, media: Media) -> Result<Block<'r>, AIError> {
-        media_block(media, self.marks.take(part.cache)).map(Block::Media)
+        media_block(media, self.max_side, self.marks.take(part.cache))
     }
 
     fn reasoning(&self, part: &'r Part, reasoning: &'r ReasoningPart) -> Option<Block<'r>> {
@@ -342,7 +353,7 @@ impl<'r> Lowering<'r> {
     }
 }
 
-fn tool_result(part: &ToolResultPart) -> Result<ToolResultContent<'_>, AIError> {
+fn tool_result(part: &ToolResultPart, max_side: u32) -> Result<ToolResultContent<'_>, AIError> {
     let ToolResultValue::Content(items) = &part.result else {
         let text = shared::tool_result_text(part);
         return Ok(ToolResultContent::Text(if is_blank(&text) { Cow::Borrowed(NO_OUTPUT) } else { text }));
@@ -356,7 +367,7 @@ fn tool_result(part: &ToolResultPart) -> Result<ToolResultContent<'_>, AIError> 
             }
             ToolContent::File { uri, mime, .. } => {
                 let media = shared::normalize_tool_file(NAME, mime, uri)?;
-                blocks.push(Block::Media(media_block(media, None)?));
+                blocks.push(media_block(media, max_side, None)?);
             }
         }
     }
@@ -367,7 +378,9 @@ fn tool_result(part: &ToolResultPart) -> Result<ToolResultContent<'_>, AIError> 
     })
 }
 
-fn media_block<'r>(media: Media, cache_control: Option<CacheControl>) -> Result<MediaBlock<'r>, AIError> {
+/// An image or a document. An image with a longer side than the provider takes would make it refuse
+/// the whole request, also every later one, so a text says that it was left out.
+fn media_block<'r>(media: Media, max_side: u32, cache_control: Option<CacheControl>) -> Result<Block<'r>, AIError> {
     let kind = if media.is_image() {
         "image"
     } else if media.is_pdf() {
@@ -376,10 +389,33 @@ fn media_block<'r>(media: Media, cache_control: Option<CacheControl>) -> Result<
         return Err(AIError::invalid_request(format!("{NAME} does not support media type {}", media.mime())));
     };
     let source = match media {
-        Media::Inline { mime, base64 } => MediaSource::Base64 { media_type: mime, data: Cow::Owned(base64) },
+        Media::Inline { mime, base64 } => {
+            if let Some((width, height)) = image_size(&base64).filter(|(width, height)| *width.max(height) > max_side) {
+                let text = format!(
+                    "[image left out: {width} x {height} pixels; no side may be longer than {max_side} in this request]"
+                );
+                return Ok(Block::Text(TextBlock { text: Cow::Owned(text), cache_control }));
+            }
+            MediaSource::Base64 { media_type: mime, data: Cow::Owned(base64) }
+        }
         Media::Url { url, .. } => MediaSource::Url { url: Cow::Owned(url) },
     };
-    Ok(MediaBlock { kind, source, cache_control })
+    Ok(Block::Media(MediaBlock { kind, source, cache_control }))
+}
+
+/// The images of a request, those of tool results among them.
+fn n_images(request: &LLMRequest) -> usize {
+    let is_image = |mime: &str| mime.trim().to_ascii_lowercase().starts_with("image/");
+    let parts = request.messages.iter().flat_map(|message| &message.content);
+    parts
+        .map(|part| match part {
+            Part::Media(media) => usize::from(is_image(&media.media_type)),
+            Part::ToolResult(ToolResultPart { result: ToolResultValue::Content(items), .. }) => {
+                items.iter().filter(|item| matches!(item, ToolContent::File { mime, .. } if is_image(mime))).count()
+            }
+            Part::Text(_) | Part::ToolCall(_) | Part::ToolResult(_) | Part::Reasoning(_) => 0,
+        })
+        .sum()
 }
 
 /// Whether a native system update may stand after a message.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::NAME;
 use super::body::{
     CacheControl, CalledFunction, ChatBody, ChatContent, ChatMessage, ChatPart, ChatTool, ChatToolCall, FileData,
     Function, ImageUrl, StreamOptions,
@@ -14,6 +13,7 @@ use super::body::{
 use super::quirks::Quirks;
 use super::reasoning::replay;
 use super::tool_ids::ToolIds;
+use super::{NAME, ReasoningReplay};
 use crate::cache_policy::MAX_CACHE_MARKS;
 use crate::protocols::shared::{
     self, Choice, Media, match_tool_choice, normalize_media, normalize_tool_file, unsupported_content,
@@ -30,7 +30,11 @@ const NO_OUTPUT: &str = "(no output)";
 const DONE: &str = "Done.";
 
 /// Builds the body of a request.
-pub(super) fn from_request(request: &LLMRequest, has_marks: bool) -> Result<ChatBody, AIError> {
+pub(super) fn from_request(
+    request: &LLMRequest,
+    replay: ReasoningReplay,
+    has_marks: bool,
+) -> Result<ChatBody, AIError> {
     let quirks = Quirks::of(request);
     let generation = request.generation();
     let has_history_calls =
@@ -45,6 +49,7 @@ pub(super) fn from_request(request: &LLMRequest, has_marks: bool) -> Result<Chat
     let mut lowering = Lowering {
         request,
         quirks: &quirks,
+        replay,
         ids: ToolIds::new(quirks.call_ids),
         marks,
         messages: Vec::with_capacity(request.messages.len() + 1),
@@ -138,6 +143,7 @@ fn tool_choice(choice: Choice<'_>) -> Value {
 struct Lowering<'r> {
     request: &'r LLMRequest,
     quirks: &'r Quirks,
+    replay: ReasoningReplay,
     ids: ToolIds,
     marks: Marks,
     messages: Vec<ChatMessage>,
@@ -276,7 +282,7 @@ impl Lowering<'_> {
         if text.trim().is_empty() && tool_calls.is_empty() {
             return Ok(());
         }
-        let replayed = replay(self.request, self.quirks, message, &reasoning)?;
+        let replayed = replay(self.request, self.quirks, self.replay, message, &reasoning)?;
         self.messages.push(ChatMessage::Assistant {
             content: (!text.trim().is_empty()).then_some(text),
             tool_calls,

@@ -63,7 +63,7 @@ impl Quirks {
         let host = model.route.endpoint().host();
         let id = model.id.as_str().to_ascii_lowercase();
         let is = |ids: &[&str], hosts: &[&str]| ids.contains(&provider) || hosts.iter().any(|part| host.contains(part));
-        let is_zai = is(&ZAI, &ZAI_HOSTS);
+        let is_zai = is(&ZAI, &ZAI_HOSTS) || model.route.id().as_str() == "zai-chat";
         let is_moonshot = is(&["moonshotai"], &["api.moonshot.ai"]);
         let is_together = is(&["togetherai"], &["api.together."]);
         let is_nvidia = is(&["nvidia"], &["integrate.api.nvidia.com"]);

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::NAME;
 use super::quirks::Quirks;
+use super::{NAME, ReasoningReplay};
 use crate::schema::JsonObject;
 use crate::schema::errors::AIError;
 use crate::schema::messages::{Message, ReasoningPart};
@@ -134,6 +134,7 @@ pub(super) struct Replayed {
 pub(super) fn replay(
     request: &LLMRequest,
     quirks: &Quirks,
+    mode: ReasoningReplay,
     message: &Message,
     parts: &[&ReasoningPart],
 ) -> Result<Replayed, AIError> {
@@ -159,6 +160,16 @@ pub(super) fn replay(
         entries.iter().filter_map(Value::as_object).any(|entry| Kind::of(entry).is_some_and(Kind::is_kimi))
     });
     let mut replayed = Replayed { field: JsonObject::new(), details };
+    if mode == ReasoningReplay::Details {
+        // Without details the field is refused or read as text; with them it stands beside them.
+        if replayed.details.is_some() {
+            let text: String = parts.iter().map(|part| part.text.as_str()).collect();
+            if !text.is_empty() {
+                replayed.field.insert(configured.unwrap_or("reasoning").to_owned(), Value::from(text));
+            }
+        }
+        return Ok(replayed);
+    }
     let is_scalar_needed = replayed.details.is_none() || !is_all_details || is_kimi;
     if !quirks.takes_reasoning || !(is_scalar_needed || quirks.needs_reasoning) {
         return Ok(replayed);

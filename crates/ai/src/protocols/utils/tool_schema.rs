@@ -5,8 +5,11 @@
 
 mod gemini;
 mod moonshot;
+mod openai;
 mod refs;
 mod root;
+
+pub use openai::strict;
 
 use std::sync::Arc;
 

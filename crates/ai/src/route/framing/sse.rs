@@ -156,6 +156,6 @@ impl Event {
             Ok(_) => data,
             Err(_) => valid(data.to_vec()),
         };
-        emit(Frame { name: event.name, data, is_cut });
+        emit(Frame { name: event.name, data, headers: None, is_cut });
     }
 }

@@ -2,6 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ use crate::schema::options::{HttpOptions, Timeout};
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_mins(5);
 /// The same until the first byte of a local server, which may have to load its model first.
 pub const LOCAL_FIRST_BYTE_TIMEOUT: Duration = Duration::from_mins(30);
+/// Longest time without content while something else, such as keep-alives, still arrives.
+pub const CONTENT_TIMEOUT: Duration = Duration::from_mins(30);
 /// The most bytes of an error body that are kept.
 pub const MAX_ERROR_BODY: usize = 1024 * 1024;
 /// How long the body of a refused request may take.
@@ -34,6 +37,8 @@ pub struct Timers {
     pub first: Option<Duration>,
     /// Between pieces of the body.
     pub chunk: Option<Duration>,
+    /// Between pieces of content.
+    pub content: Option<Duration>,
 }
 
 impl Timers {
@@ -50,6 +55,7 @@ impl Timers {
             header: pick(options.and_then(|options| options.header_timeout), first_default),
             first: pick(chunk, first_default),
             chunk: pick(chunk, DEFAULT_TIMEOUT),
+            content: pick(options.and_then(|options| options.content_timeout), CONTENT_TIMEOUT),
         }
     }
 }
@@ -80,20 +86,58 @@ pub async fn open(
     host: &dyn Host,
     send: impl AsyncFnOnceSend,
 ) -> Result<(HttpResponse, HttpContext), AIError> {
-    let url = request.url.clone();
+    let sent_to = SentTo::new(&request.url);
+    open_at(request, timers, host, &sent_to, send).await
+}
+
+/// The address a request really went to: a middleware may change it on the way.
+#[derive(Clone, Debug)]
+pub struct SentTo(Arc<Mutex<Url>>);
+
+impl SentTo {
+    /// The address before anybody changed it.
+    pub fn new(url: &Url) -> Self {
+        Self(Arc::new(Mutex::new(url.clone())))
+    }
+
+    /// Notes the address.
+    pub fn note(&self, url: &Url) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone_from(url);
+    }
+
+    fn get(&self) -> Url {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// As [`open`]; failures report the address that `send` noted.
+///
+/// # Errors
+/// As [`open`].
+///
+/// # Cancel safety
+/// Dropping the future closes the exchange.
+pub async fn open_at(
+    request: HttpRequest,
+    timers: Timers,
+    host: &dyn Host,
+    sent_to: &SentTo,
+    send: impl AsyncFnOnceSend,
+) -> Result<(HttpResponse, HttpContext), AIError> {
     let response = match timers.header {
         None => send.call(request).await,
         Some(limit) => match timeout(limit, send.call(request)).await {
             Ok(response) => response,
             Err(_) => {
                 return Err(timed_out(
-                    &url,
+                    &sent_to.get(),
                     TransportOperation::Request,
                     &format!("Timed out waiting for response headers after {limit:?}"),
                 ));
             }
         },
     }?;
+    let url = sent_to.get();
     let context = response.context(&url);
     if response.status >= 400 {
         return Err(refused(response, context, host).await);
@@ -169,6 +213,35 @@ async fn read_limited(mut body: BodyStream) -> Result<Bytes, AIError> {
     Ok(bytes.freeze())
 }
 
+/// How long the next piece of a body is waited for, and what it means when none comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// For ever.
+    Unlimited,
+    /// The provider may be silent for so long.
+    Silence(Duration),
+    /// So much is left of the time without content, of which there may be so much.
+    Content {
+        /// What is left.
+        left: Duration,
+        /// The limit.
+        limit: Duration,
+    },
+}
+
+impl Wait {
+    /// The shorter of the limit on silence and what `quiet` leaves of the limit on time without content.
+    pub fn shorter(silence: Option<Duration>, content: Option<Duration>, quiet: Duration) -> Self {
+        let left = content.map(|limit| (limit.saturating_sub(quiet), limit));
+        match (silence, left) {
+            (None, None) => Self::Unlimited,
+            (Some(silence), Some((left, limit))) if left < silence => Self::Content { left, limit },
+            (Some(silence), _) => Self::Silence(silence),
+            (None, Some((left, limit))) => Self::Content { left, limit },
+        }
+    }
+}
+
 /// The timer of a body: one entry in the queue of the clock for the whole body, however many pieces come.
 #[derive(Debug, Default)]
 pub struct Silence {
@@ -176,7 +249,7 @@ pub struct Silence {
 }
 
 impl Silence {
-    /// Reads the next piece of a body, unless it takes longer than the limit.
+    /// Reads the next piece of a body, unless it takes longer than it is waited for.
     ///
     /// # Errors
     /// `Transport` with operation `read`.
@@ -186,11 +259,13 @@ impl Silence {
     pub async fn next_chunk(
         &mut self,
         body: &mut BodyStream,
-        limit: Option<Duration>,
+        wait: Wait,
         context: Option<&HttpContext>,
     ) -> Option<Result<Bytes, AIError>> {
-        let Some(limit) = limit else {
-            return body.next().await.map(|chunk| chunk.map_err(|error| error.with_http(context)));
+        let (limit, named, what) = match wait {
+            Wait::Unlimited => return body.next().await.map(|chunk| chunk.map_err(|error| error.with_http(context))),
+            Wait::Silence(limit) => (limit, limit, "nothing"),
+            Wait::Content { left, limit } => (left, limit, "no content"),
         };
         let mut deadline = None;
         let chunk = poll_fn(|cx| {
@@ -210,7 +285,7 @@ impl Silence {
                         url: context.map(|context| context.url.clone()),
                         ..TransportDetails::http(TransportOperation::Read)
                     };
-                    let message = format!("The provider sent nothing for {limit:?}");
+                    let message = format!("The provider sent {what} for {named:?}");
                     return Poll::Ready(Some(Err(AIError::transport(details, message))));
                 }
                 sleep.as_mut().reset(deadline);

@@ -340,7 +340,7 @@ fn running(pool: Arc<Pool>, lease: Lease, exchange: Exchange, frame: Bytes, obse
         body: Box::pin(body),
         framing: Framing::Message,
         http,
-        timers: Timers { header: None, first: None, chunk: None },
+        timers: Timers { header: None, first: None, chunk: None, content: None },
         complete: Some(Box::new(move || done.complete())),
     }
 }

@@ -8,7 +8,9 @@ use std::time::Instant;
 use abide_ai::protocols::utils::tool_schema::{Projection, project};
 use abide_ai::schema::JsonObject;
 use abide_ai::schema::model::{Compatibility, ToolSchemaKind};
-use abide_ai::testing::scripted::{ScriptedBody, ScriptedExecutor, ScriptedResponse, sse_events, sse_named};
+use abide_ai::testing::scripted::{
+    ScriptedBody, ScriptedExecutor, ScriptedResponse, event_frame, sse_events, sse_named,
+};
 use abide_ai::testing::{TestHost, test_client};
 use abide_ai::{LLMEvent, LlmClient, RequestPatch, RetryClass, StreamOptions, ToolDefinition};
 use chrono::{DateTime, Utc};
@@ -34,7 +36,7 @@ async fn http_errors() {
             response.headers.set(name, value.as_str().unwrap());
         }
         let status = response.status;
-        for protocol in ["openai-chat", "anthropic-messages", "openai-responses", "gemini"] {
+        for protocol in ["openai-chat", "anthropic-messages", "openai-responses", "gemini", "bedrock-converse"] {
             let request = ask(model(protocol, "m-test", Compatibility::default()));
             let client = test_client(ScriptedExecutor::fixed(response.clone()));
             let error = client.generate(&request, StreamOptions::default()).await.unwrap_err();
@@ -65,6 +67,9 @@ async fn retry_after() {
     check(&[("retry-after-ms", "1500"), ("retry-after", "9")], Some(1500)).await;
     check(&[("retry-after", "Sat, 01 Mar 2031 12:00:04 GMT")], Some(4000)).await;
     check(&[("retry-after", "Sat, 01 Mar 2031 11:00:00 GMT")], Some(0)).await;
+    check(&[("retry-after", "Saturday, 01-Mar-31 12:00:09 GMT")], Some(9000)).await;
+    check(&[("retry-after", "Sat Mar  1 12:01:00 2031")], Some(60_000)).await;
+    check(&[("retry-after", " 1.5 ")], Some(1500)).await;
     check(&[("retry-after", "-5")], Some(0)).await;
     check(&[("retry-after", "soon")], None).await;
     check(&[("retry-after-ms", "0")], Some(0)).await;
@@ -106,17 +111,30 @@ fn usage() {
             "openai-chat" => sse_events([
                 json!({ "choices": [{ "index": 0, "delta": { "content": "x" }, "finish_reason": "stop" }] }),
                 json!({ "choices": [], "usage": raw }),
-            ]),
+            ])
+            .into_bytes(),
             "anthropic-messages" => sse_named([
                 json!({ "type": "message_start", "message": { "usage": raw } }),
                 json!({ "type": "message_delta", "delta": { "stop_reason": "end_turn" } }),
                 json!({ "type": "message_stop" }),
-            ]),
+            ])
+            .into_bytes(),
+            "bedrock-converse" => {
+                let events = [
+                    ("contentBlockDelta", json!({ "contentBlockIndex": 0, "delta": { "text": "x" } })),
+                    ("messageStop", json!({ "stopReason": "end_turn" })),
+                    ("metadata", json!({ "usage": raw })),
+                ];
+                events.map(|(kind, payload)| event_frame(kind, &payload)).concat()
+            }
             "gemini" => sse_events([
                 json!({ "candidates": [{ "content": { "parts": [{ "text": "x" }] }, "finishReason": "STOP" }] }),
                 json!({ "usageMetadata": raw }),
-            ]),
-            "openai-responses" => sse_named([json!({ "type": "response.completed", "response": { "usage": raw } })]),
+            ])
+            .into_bytes(),
+            "openai-responses" => {
+                sse_named([json!({ "type": "response.completed", "response": { "usage": raw } })]).into_bytes()
+            }
             other => panic!("no stream for {other}"),
         };
         let request = ask(model(protocol, "m-test", Compatibility::default()));

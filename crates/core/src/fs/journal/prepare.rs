@@ -87,6 +87,21 @@ impl Builder<'_> {
                 };
                 Ok((file, Some(content)))
             }
+            Change::Restore { path, expected, content, mode } => {
+                let (hash, before) = self.keep(&path, expected.as_deref())?;
+                let file = MutationFile {
+                    op: FileOp::Write,
+                    path: text(&path)?,
+                    to_path: None,
+                    before_hash: Some(hash),
+                    before_mode: Some(before),
+                    after_hash: Some(sha256_hex(&content)),
+                    after_mode: Some(mode & 0o7777),
+                    tmp_path: Some(staged(self.id, &path)?),
+                    made_directories: Vec::new(),
+                };
+                Ok((file, Some(content)))
+            }
             Change::Delete { path, expected } => {
                 let (hash, mode) = self.keep(&path, expected.as_deref())?;
                 let file = MutationFile {

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::work::{self, Batch};
 use super::{ApplyError, Journal, blocking};
+use crate::fs::blobs::KEEP_FOR;
 use crate::store::{CallKey, Mutation, MutationState, StoreError};
 
 /// Where a file of a batch stands.
@@ -193,7 +194,8 @@ impl Journal {
     }
 
     /// Deletes what nobody needs: staged contents that no unsettled batch knows, in these directories (not below them),
-    /// and before-images that are too old or too many. Returns how many files.
+    /// records of settled calls and before-images that are too old or too many. What an unsettled batch or a staged
+    /// revert needs stays. Returns how many files.
     ///
     /// # Errors
     /// When the unsettled batches cannot be read.
@@ -202,10 +204,15 @@ impl Journal {
     /// Can be dropped and run again.
     pub async fn sweep(&self, directories: Vec<PathBuf>) -> Result<usize, StoreError> {
         let batches = self.inner.options.store.all_mutations().await?;
+        let staged = self.inner.options.store.reverts().await?;
         let files = || batches.iter().flat_map(|batch| &batch.files);
         let live: BTreeSet<String> = files().filter_map(|file| file.tmp_path.clone()).collect();
-        let needed: HashSet<String> = files().filter_map(|file| file.before_hash.clone()).collect();
-        let millis = u64::try_from(self.inner.options.world.now().as_millis()).unwrap_or_default();
+        let kept = files().chain(staged.iter().flat_map(|batch| &batch.files));
+        let needed: HashSet<String> = kept.filter_map(|file| file.before_hash.clone()).collect();
+        let now = self.inner.options.world.now().as_millis();
+        let kept_for = i64::try_from(KEEP_FOR.as_millis()).unwrap_or(i64::MAX);
+        self.inner.options.store.forget_mutations(Timestamp::from_millis(now.saturating_sub(kept_for))).await?;
+        let millis = u64::try_from(now).unwrap_or_default();
         let (blobs, now) = (self.inner.blobs.clone(), SystemTime::UNIX_EPOCH + Duration::from_millis(millis));
         run(move || {
             let forgotten = directories.iter().flat_map(|directory| work::forgotten(directory, &live));

@@ -234,9 +234,26 @@ fn p23_plan_edits_plans_only_and_its_children_nothing() {
     check_agent(plan, "shell", "cargo test", Allow);
 
     let parent_session = rules("shell rm * deny");
-    let child_session = inherited_rules(&defaults(plan), &parent_session);
+    let general = defaults(BuiltinAgent::General);
+    let child_session = inherited_rules(&defaults(plan), &parent_session, &general);
     assert_eq!(child_session, rules("shell rm * deny\nedit * deny"));
-    assert_eq!(inherited_rules(&defaults(BuiltinAgent::Build), &parent_session), parent_session);
+    assert_eq!(inherited_rules(&defaults(BuiltinAgent::Build), &parent_session, &general), parent_session);
+}
+
+#[test]
+fn children_get_no_right_that_they_or_their_parents_lack() {
+    let build = defaults(BuiltinAgent::Build);
+    let explore = defaults(BuiltinAgent::Explore);
+    // What a session allows does not make a reader write.
+    let opened = rules("edit * allow\nshell git * allow\nread *.pem deny");
+    assert_eq!(inherited_rules(&build, &opened, &explore), rules("read *.pem deny"));
+    assert_eq!(inherited_rules(&build, &opened, &defaults(BuiltinAgent::General)), opened);
+    // A parent that may not do something at all starts nobody who may.
+    let all = rules("edit * deny\nshell * deny");
+    assert_eq!(inherited_rules(&explore, &[], &build), all);
+    assert_eq!(inherited_rules(&build, &rules("* * deny\nread * allow"), &build).len(), 6);
+    // Without the inheritance the session's rules stay.
+    assert_eq!(inherited_rules(&[], &rules("shell rm * deny"), &build), rules("shell rm * deny"));
 }
 
 #[test]

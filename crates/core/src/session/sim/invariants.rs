@@ -1,4 +1,8 @@
-//! The invariants of spec/session.md 8.2 that can be checked from outside.
+//! The invariants of spec/session.md 8.2, by name.
+//!
+//! Here: I1 to I10, I12, I13, I16 to I22, I24 to I27. In the simulated world: I4 when a tool runs, I10, I20 and I22 when
+//! a request comes, I11 while a stream is open. Elsewhere: I14 in `tests/recovery.rs`, I15 in the tests of the mutation
+//! journal, I23 in the tests of bounded tool output.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,8 +14,10 @@ use abide_schema::message::{AssistantContent, CompactionStatus, Message};
 use abide_schema::project::{MemoryRows, apply};
 use abide_schema::{CallId, MessageId, SessionId};
 
+use futures_util::FutureExt as _;
+
 use super::world::Ledger;
-use crate::store::MemoryStore;
+use crate::store::{EventStore as _, MemoryStore, SeqRange, ValueStore as _, View};
 
 /// Checks everything after a life. `quiet` says that nothing may be open any more.
 pub(super) fn check(
@@ -24,14 +30,142 @@ pub(super) fn check(
     if let Some(complaint) = ledger.complaints().first() {
         return Err(complaint.clone());
     }
-    dense(log)?;
+    log_alone(log, quiet)?;
     projections(store, session, log)?;
+    usage(store, session, log)?;
+    pages(store, session, log)?;
+    hashes(store, log)?;
+    transcript(store, session, log)?;
+    requests(log, ledger)?;
+    match ledger.runs().into_iter().find(|(_, runs)| *runs > 1) {
+        Some(((message, call), runs)) => Err(format!("call {call} of {message} ran {runs} times")),
+        None => Ok(()),
+    }
+}
+
+/// Checks everything of a session at rest, for tests without a ledger.
+#[cfg(test)]
+pub(super) fn check_log_of(store: &MemoryStore, session: &SessionId) {
+    let checked = check(store, session, &store.log(session), &Ledger::default(), true);
+    assert_eq!(checked, Ok(()));
+}
+
+/// What a log shows by itself.
+pub(super) fn log_alone(log: &[Arc<StoredEvent>], quiet: bool) -> Result<(), String> {
+    dense(log)?;
     settlements(log, quiet)?;
     inputs(log)?;
     executions(log)?;
-    usage(store, session, log)?;
-    match ledger.runs().into_iter().find(|(_, runs)| *runs > 1) {
-        Some(((message, call), runs)) => Err(format!("call {call} of {message} ran {runs} times")),
+    kinds(log)
+}
+
+/// I17, I24: nothing ephemeral is stored, nothing follows the deletion.
+fn kinds(log: &[Arc<StoredEvent>]) -> Result<(), String> {
+    if let Some(event) = log.iter().find(|event| event.data.def().name.rsplit('.').next() == Some("delta")) {
+        return Err(format!("I17: {} is stored", event.data.def().name));
+    }
+    let deleted = log.iter().position(|event| matches!(event.data, EventData::SessionDeleted(_)));
+    match deleted {
+        Some(at) if at + 1 < log.len() => Err(format!("I24: {} events follow the deletion", log.len() - at - 1)),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// I16: a client that goes on from its last position gets each later event of the contract once, in order.
+fn pages(store: &MemoryStore, session: &SessionId, log: &[Arc<StoredEvent>]) -> Result<(), String> {
+    let mut wanted = log.iter().filter(|event| event.contract_seq.is_some_and(|seq| seq.0 > 0));
+    let mut range = SeqRange::default();
+    loop {
+        let page = store.read(session, range, View::Contract, 7).now_or_never();
+        let Some(Ok(page)) = page else { return Err("I16: the history cannot be read".to_owned()) };
+        for event in &page.events {
+            match wanted.next() {
+                Some(expected) if expected.id == event.id => {}
+                _ => return Err(format!("I16: {} comes where another event is next", event.seq)),
+            }
+        }
+        match page.cursor {
+            Some(cursor) if page.has_more => range.after = Some(cursor),
+            Some(_) | None => break,
+        }
+    }
+    wanted.next().map_or(Ok(()), |event| Err(format!("I16: event {} is not in the history", event.seq)))
+}
+
+/// I25: what an event names by hash is there.
+fn hashes(store: &MemoryStore, log: &[Arc<StoredEvent>]) -> Result<(), String> {
+    let mut named: Vec<&str> = Vec::new();
+    for event in log {
+        match &event.data {
+            EventData::ContextBaselined(data) => {
+                named.push(&data.baseline);
+                named.extend(data.values.values().map(String::as_str));
+            }
+            EventData::ContextUpdated(data) => {
+                let changed = data.delta.iter().flat_map(|delta| delta.values());
+                named.extend(changed.map(String::as_str).filter(|hash| *hash != "removed"));
+            }
+            _ => {}
+        }
+    }
+    for hash in named {
+        let found = store.blob(hash).now_or_never();
+        if !matches!(found, Some(Ok(Some(_)))) {
+            return Err(format!("I25: the value {hash} is missing"));
+        }
+    }
+    Ok(())
+}
+
+/// I26, I27: a promotion and its message, an update and its message are there together; a compaction that failed has
+/// no part in the active history.
+fn transcript(store: &MemoryStore, session: &SessionId, log: &[Arc<StoredEvent>]) -> Result<(), String> {
+    let rows = store.rows();
+    let messages: HashMap<&MessageId, &Message> =
+        rows.messages(session).map(|row| (row.message.id(), &row.message)).collect();
+    for event in log {
+        let (name, id, fits) = match &event.data {
+            EventData::Prompted(data) => {
+                ("user", &data.message_id, matches!(messages.get(&data.message_id), Some(Message::User(_))))
+            }
+            EventData::ContextUpdated(data) => {
+                ("system", &data.message_id, matches!(messages.get(&data.message_id), Some(Message::System(_))))
+            }
+            EventData::CompactionFailed(data) => {
+                let completed = matches!(messages.get(&data.message_id),
+                    Some(Message::Compaction(compaction)) if compaction.status == CompactionStatus::Completed);
+                if completed {
+                    return Err(format!("I26: the failed compaction {} counts", data.message_id));
+                }
+                continue;
+            }
+            _ => continue,
+        };
+        if !fits {
+            return Err(format!("I27: the {name} message {id} is missing"));
+        }
+    }
+    Ok(())
+}
+
+/// I20, I22: each request had the text of a baseline of the log, and updates word for word.
+fn requests(log: &[Arc<StoredEvent>], ledger: &Ledger) -> Result<(), String> {
+    let mut baselines = HashSet::new();
+    let mut updates = HashSet::new();
+    for event in log {
+        match &event.data {
+            EventData::ContextBaselined(data) => drop(baselines.insert(data.baseline.as_str())),
+            EventData::ContextUpdated(data) => drop(updates.insert(data.text.as_str())),
+            _ => {}
+        }
+    }
+    for text in ledger.baselines() {
+        if !baselines.contains(abide_schema::json::sha256_hex(text.as_bytes()).as_str()) {
+            return Err(format!("I20: a request had a system text that no baseline has: {text}"));
+        }
+    }
+    match ledger.updates().into_iter().find(|text| !updates.contains(text.as_str())) {
+        Some(text) => Err(format!("I22: a request had an update that is not in the log: {text}")),
         None => Ok(()),
     }
 }
@@ -191,7 +325,10 @@ fn inputs(log: &[Arc<StoredEvent>]) -> Result<(), String> {
     Ok(())
 }
 
-/// I13, I18: executions do not overlap; after a user's interrupt no step starts without a new execution.
+/// The resumes that the engine allows.
+const MAX_ATTEMPTS: u32 = 10;
+
+/// I12, I13, I18, I19: executions do not overlap; after a user's interrupt no step starts without a new execution.
 fn executions(log: &[Arc<StoredEvent>]) -> Result<(), String> {
     let mut running = false;
     let mut fence = 0;
@@ -200,6 +337,9 @@ fn executions(log: &[Arc<StoredEvent>]) -> Result<(), String> {
             EventData::ExecutionStarted(data) => {
                 if data.fence <= fence {
                     return Err(format!("I12: fence {} after {fence}", data.fence));
+                }
+                if data.attempt > MAX_ATTEMPTS {
+                    return Err(format!("I19: resume {} of one execution", data.attempt));
                 }
                 fence = data.fence;
                 running = true;

@@ -1,25 +1,21 @@
-//! The scripted world of the simulator: clock, randomness, models, directories, tools.
+//! The scripted world of the simulator: clock, randomness, directories, tools.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use abide_ai::schema::errors::{AIErrorKind, TransportDetails, TransportKind, TransportOperation};
-use abide_ai::schema::events as ev;
-use abide_ai::{AIError, LLMEvent, LLMRequest, LanguageModel, LlmStream, ToolDefinition, Usage};
+use abide_ai::{LanguageModel, ToolDefinition};
 use abide_schema::agent::{AgentInfo, AgentMode};
 use abide_schema::location::{LocationInfo, LocationRef, ProjectRef};
 use abide_schema::model::{ModelRef, ProviderRequest};
 use abide_schema::permission::Rule;
 use abide_schema::tool::{Content, Effects};
-use abide_schema::{AgentId, CallId, MessageId, SessionId, Timestamp};
-use futures_util::StreamExt as _;
+use abide_schema::{AgentId, CallId, MessageId, OwnerId, SessionId, Timestamp};
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::session::place::{
-    Attachment, EngineSettings, ModelClient, ObservedSource, Place, PlaceError, Places, PriceTier, ResolvedModel,
-    SourceState,
+    Attachment, EngineSettings, ObservedSource, Place, PlaceError, Places, PriceTier, ResolvedModel, SourceState,
 };
 use crate::store::MemoryStore;
 use crate::store::{EventStore as _, SeqRange, View};
@@ -80,6 +76,10 @@ pub fn sim_world(random: &Random) -> World {
 pub struct Ledger {
     runs: Mutex<HashMap<(MessageId, CallId), u32>>,
     requests: Mutex<Vec<String>>,
+    /// The processes that have a stream open.
+    streams: Mutex<Vec<OwnerId>>,
+    /// The baseline texts and the system updates that requests held.
+    seen: Mutex<(BTreeSet<String>, BTreeSet<String>)>,
 }
 
 impl Ledger {
@@ -100,145 +100,49 @@ impl Ledger {
         lock(&self.requests).len()
     }
 
+    /// Notes a request.
+    pub(super) fn request(&self, complaint: Option<String>) {
+        lock(&self.requests).push(complaint.unwrap_or_default());
+    }
+
+    /// Notes the system texts of a step's request.
+    pub(super) fn saw(&self, baseline: Option<&str>, updates: impl Iterator<Item = String>) {
+        let mut seen = lock(&self.seen);
+        seen.0.extend(baseline.map(ToOwned::to_owned));
+        seen.1.extend(updates);
+    }
+
+    pub(super) fn baselines(&self) -> BTreeSet<String> {
+        lock(&self.seen).0.clone()
+    }
+
+    pub(super) fn updates(&self) -> BTreeSet<String> {
+        lock(&self.seen).1.clone()
+    }
+
+    /// Notes a stream of a process; those that a crash cut are none. Says whether another one is open (I11).
+    pub(super) fn open_stream(&self, owner: &OwnerId, is_alive: impl Fn(&OwnerId) -> bool) -> bool {
+        let mut streams = lock(&self.streams);
+        streams.retain(|other| is_alive(other));
+        streams.push(owner.clone());
+        streams.len() > 1
+    }
+
+    pub(super) fn close_stream(&self, owner: &OwnerId) {
+        let mut streams = lock(&self.streams);
+        if let Some(at) = streams.iter().position(|other| other == owner) {
+            streams.swap_remove(at);
+        }
+    }
+
     /// Returns the complaints about requests.
     pub(super) fn complaints(&self) -> Vec<String> {
         lock(&self.requests).iter().filter(|text| !text.is_empty()).cloned().collect()
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Models that answer at random, and check each request they get.
-pub(super) struct SimModels {
-    random: Random,
-    ledger: Arc<Ledger>,
-}
-
-impl SimModels {
-    pub(super) fn new(random: Random, ledger: Arc<Ledger>) -> Self {
-        Self { random, ledger }
-    }
-
-    fn script(&self, request: &LLMRequest) -> Vec<Result<LLMEvent, AIError>> {
-        let random = &self.random;
-        let mut events = Vec::new();
-        match random.below(16) {
-            0 => {
-                return vec![Err(AIError::new(
-                    AIErrorKind::RateLimit { retry_after_ms: None, rate_limit: None },
-                    "slow down",
-                ))];
-            }
-            1 => return vec![Err(AIError::invalid_request("no"))],
-            2 => return vec![Err(transport())],
-            _ => {}
-        }
-        events.push(Ok(LLMEvent::StepStart(ev::StepStart { index: 0 })));
-        if random.below(3) == 0 {
-            events.push(Ok(LLMEvent::ReasoningStart(block("reasoning-0"))));
-            events.push(Ok(LLMEvent::ReasoningDelta(delta("reasoning-0", "hm"))));
-            events.push(Ok(LLMEvent::ReasoningEnd(ev::ReasoningEnd {
-                id: "reasoning-0".into(),
-                text: None,
-                provider_metadata: None,
-            })));
-        }
-        if random.below(3) > 0 {
-            events.push(Ok(LLMEvent::TextStart(block("text-0"))));
-            for _ in 0..random.below(5) {
-                events.push(Ok(LLMEvent::TextDelta(delta("text-0", "word "))));
-            }
-            match random.below(20) {
-                0 => {
-                    events.push(Err(transport()));
-                    return events;
-                }
-                1 => {
-                    events.push(Err(AIError::incomplete_stream("cut")));
-                    return events;
-                }
-                2 => events.push(Ok(LLMEvent::TextDelta(delta("text-9", "stray")))),
-                _ => {}
-            }
-            events.push(Ok(LLMEvent::TextEnd(ev::TextEnd { id: "text-0".into(), provider_metadata: None })));
-        }
-        let mut called = false;
-        if !request.tools.is_empty() && random.below(5) < 3 {
-            for index in 0..=random.below(3) {
-                called = true;
-                // The provider's ids repeat from step to step.
-                let id = format!("call_{index}");
-                let name = ["work", "slow", "fail", "ask", "broken", "unknown"]
-                    .get(usize::try_from(random.below(if random.below(4) == 0 { 6 } else { 2 })).unwrap_or(0))
-                    .copied()
-                    .unwrap_or("work");
-                events.push(Ok(LLMEvent::ToolCall(ev::ToolCall {
-                    id: id.into(),
-                    name: name.to_owned(),
-                    input: serde_json::json!({ "n": index }),
-                    provider_executed: None,
-                    provider_metadata: None,
-                })));
-            }
-        }
-        let kind = if called { ev::FinishKind::ToolCalls } else { ev::FinishKind::Stop };
-        let usage = Usage { input_tokens: Some(10), output_tokens: Some(5), ..Usage::default() };
-        events.push(Ok(LLMEvent::StepFinish(ev::StepFinish {
-            index: 0,
-            reason: ev::FinishReason::new(kind, None),
-            usage: Some(usage.clone()),
-            provider_metadata: None,
-        })));
-        events.push(Ok(LLMEvent::Finish(ev::Finish {
-            reason: ev::FinishReason::new(kind, None),
-            usage: Some(usage),
-            provider_metadata: None,
-        })));
-        events
-    }
-}
-
-fn block(id: &str) -> ev::BlockStart {
-    ev::BlockStart { id: id.into(), provider_metadata: None }
-}
-
-fn delta(id: &str, text: &str) -> ev::BlockDelta {
-    ev::BlockDelta { id: id.into(), text: text.to_owned(), provider_metadata: None }
-}
-
-fn transport() -> AIError {
-    AIError::transport(
-        TransportDetails {
-            transport: TransportKind::Http,
-            operation: TransportOperation::Read,
-            code: None,
-            url: None,
-            phase: None,
-            delivery: None,
-            recovery: None,
-        },
-        "connection reset",
-    )
-}
-
-impl ModelClient for SimModels {
-    fn stream(&self, request: LLMRequest) -> LlmStream {
-        let complaint = super::invariants::complain(&request).unwrap_or_default();
-        lock(&self.ledger.requests).push(complaint);
-        let script = self.script(&request);
-        let random = self.random.clone();
-        Box::pin(futures_util::stream::iter(script).then(move |item| {
-            let pause = random.below(3) * random.below(400);
-            async move {
-                if pause > 0 {
-                    tokio::time::sleep(Duration::from_millis(pause)).await;
-                }
-                item
-            }
-        }))
-    }
 }
 
 /// Opens the one simulated directory.
@@ -254,7 +158,22 @@ impl SimPlaces {
             workspace_id: None,
             project: ProjectRef { id: "global".into(), directory: "/".to_owned() },
         };
-        Self { place: Arc::new(SimPlace { info, random, ledger, store }) }
+        let (base, context, output) = ("base".to_owned(), 100_000, 1000);
+        Self { place: Arc::new(SimPlace { info, random, ledger, store, base, context, output }) }
+    }
+
+    /// Makes the directory with a system text and with limits of its model.
+    #[cfg(test)]
+    pub(super) fn with(
+        random: Random,
+        ledger: Arc<Ledger>,
+        store: Arc<MemoryStore>,
+        base: &str,
+        (context, output): (u64, u64),
+    ) -> Self {
+        let made = Self::new(random, ledger, store);
+        let place = SimPlace { base: base.to_owned(), context, output, ..(*made.place).clone() };
+        Self { place: Arc::new(place) }
     }
 }
 
@@ -264,11 +183,15 @@ impl Places for SimPlaces {
     }
 }
 
+#[derive(Clone)]
 struct SimPlace {
     info: LocationInfo,
     random: Random,
     ledger: Arc<Ledger>,
     store: Arc<MemoryStore>,
+    base: String,
+    context: u64,
+    output: u64,
 }
 
 impl Place for SimPlace {
@@ -301,9 +224,9 @@ impl Place for SimPlace {
             Ok(ResolvedModel {
                 language: language()?,
                 model,
-                context_limit: Some(100_000),
+                context_limit: Some(self.context),
                 input_limit: None,
-                output_limit: Some(1000),
+                output_limit: Some(self.output),
                 prices: vec![PriceTier { input: 1.0, output: 2.0, ..PriceTier::default() }],
                 takes_images: false,
                 takes_pdf: false,
@@ -328,22 +251,28 @@ impl Place for SimPlace {
     }
 
     fn context<'a>(&'a self, _agent: &'a AgentInfo) -> BoxFuture<'a, Vec<ObservedSource>> {
-        // The environment changes now and then.
+        // The environment changes now and then; a source may be gone, or not readable.
         let day = self.random.below(20) / 18;
+        let available = |name: &str| SourceState::Available {
+            value: serde_json::json!(day),
+            baseline: format!("{name} {day}"),
+            update: format!("{name} is {day} now"),
+        };
+        let rules = match self.random.below(30) {
+            0 => SourceState::Unavailable,
+            1 => SourceState::Removed { text: Some("There are no rules any more".to_owned()) },
+            2 => SourceState::Removed { text: None },
+            _ => available("Rule"),
+        };
+        let date = available("Day");
         Box::pin(async move {
-            vec![ObservedSource {
-                key: "core/date".to_owned(),
-                state: SourceState::Available {
-                    value: serde_json::json!(day),
-                    baseline: format!("Day {day}"),
-                    update: format!("It is day {day} now"),
-                },
-            }]
+            let source = |key: &str, state| ObservedSource { key: key.to_owned(), state };
+            vec![source("core/date", date), source("core/rules", rules)]
         })
     }
 
     fn base_prompt(&self, _model: &ResolvedModel) -> String {
-        "base".to_owned()
+        self.base.clone()
     }
 
     fn capture(&self) -> BoxFuture<'_, Option<String>> {

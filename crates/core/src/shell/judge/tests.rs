@@ -92,6 +92,36 @@ fn nothing_slips_past_a_deny_or_a_narrow_allow() {
     assert!(n_lines >= 60, "{n_lines} lines");
 }
 
+/// As above, with an allow for each of the programs that the lines start from.
+#[test]
+fn the_red_team_gets_nowhere() {
+    use Effect::{Allow, Ask, Deny};
+    let blocklist = [("*", Allow), ("rm *", Deny), ("git push *", Deny)];
+    let programs = [
+        "apt-get", "arch", "bash", "bun", "cat", "cp", "dc", "docker", "echo", "env", "export", "gcc", "git", "ip",
+        "just", "kubectl", "ls", "make", "mapfile", "mysql", "npm", "pnpm", "printf", "psql", "sqlite3", "ssh", "tar",
+        "tee", "uv", "wget", "xargs",
+    ];
+    let allowed: Vec<String> = programs.iter().map(|program| format!("{program} *")).collect();
+    let mut allowlist = vec![("*", Ask)];
+    allowlist.extend(allowed.iter().map(|pattern| (pattern.as_str(), Allow)));
+    allowlist.extend([("rm *", Deny), ("git push *", Deny), ("git send-pack *", Ask)]);
+    let lines = include_str!("../fixtures/permission/red-team.txt");
+    let mut n_lines = 0;
+    let mut through = Vec::new();
+    for line in lines.lines().filter(|line| !line.is_empty() && !line.starts_with("## ")) {
+        let line = line.replace("\\n", "\n");
+        n_lines += 1;
+        for (name, rules) in [("blocklist", blocklist.as_slice()), ("allowlist", allowlist.as_slice())] {
+            if effect(&line, rules) == Allow {
+                through.push(format!("{name}: {line:?}"));
+            }
+        }
+    }
+    assert!(n_lines >= 60, "{n_lines} lines");
+    assert_eq!(through, Vec::<String>::new());
+}
+
 /// Everyday lines stay as easy as they should be.
 #[test]
 fn everyday_lines_are_allowed_by_narrow_rules() {

@@ -4,14 +4,15 @@
 //! It runs no async code and shares nothing with the server but pipes and files.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::process::{WaitOptions, getpid, setsid};
+use abide_schema::config::CommandLimits;
+use rustix::process::{Resource, Rlimit, WaitOptions, getpid, getrlimit, setrlimit, setsid};
 use serde::{Deserialize, Serialize};
 
 use super::family::{Family, KILL_GRACE, command_line};
@@ -25,6 +26,8 @@ pub const HELPER_ARGUMENT: &str = "__shell";
 pub(crate) const READY: &str = "abide-shell-ready";
 /// What opens the gate.
 pub(crate) const GO: &str = "go\n";
+/// What lets the command outlive the server.
+pub(crate) const DETACH: &str = "detach\n";
 /// The most processes that are named when a command leaves some.
 const MAX_LEFT: usize = 10;
 /// The longest command line of such a process, in characters.
@@ -38,6 +41,8 @@ pub(crate) struct Spec {
     pub(crate) directory: PathBuf,
     pub(crate) spool: PathBuf,
     pub(crate) mark: String,
+    #[serde(default)]
+    pub(crate) resources: CommandLimits,
 }
 
 /// Runs as the wrapper. Standard input brings what to run, then the byte that opens the gate; its end means that
@@ -83,7 +88,24 @@ fn start(spec: &Spec) -> io::Result<u32> {
     // A group of its own, so that a command which signals its group does not end the wrapper.
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     write_started(&spec.spool)?;
+    limit(&spec.resources);
     Ok(command.spawn()?.id())
+}
+
+/// Limits this process, and so all that it starts. A limit above what the system allows stays at that.
+fn limit(resources: &CommandLimits) {
+    let wanted = [
+        (Resource::As, resources.memory),
+        (Resource::Cpu, resources.cpu_seconds),
+        (Resource::Fsize, resources.file_size),
+        (Resource::Nofile, resources.open_files),
+        (Resource::Nproc, resources.processes),
+    ];
+    for (resource, wanted) in wanted {
+        let Some(wanted) = wanted else { continue };
+        let most = getrlimit(resource).maximum.map_or(wanted, |most| most.min(wanted));
+        let _unsupported = setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
+    }
 }
 
 fn append(spool: &std::path::Path) -> io::Result<File> {
@@ -95,8 +117,13 @@ fn watch(pid: u32, mut input: BufReader<io::Stdin>, family: &Family) -> ExitMark
     let is_left = Arc::new(AtomicBool::new(false));
     let (flag, everybody) = (Arc::clone(&is_left), family.clone());
     let watcher = std::thread::Builder::new().name("abide-shell-input".to_owned()).spawn(move || {
-        let mut byte = [0_u8; 64];
-        while matches!(input.read(&mut byte), Ok(n_bytes) if n_bytes > 0) {}
+        let mut line = String::new();
+        while matches!(input.read_line(&mut line), Ok(n_bytes) if n_bytes > 0) {
+            if line == DETACH {
+                return;
+            }
+            line.clear();
+        }
         flag.store(true, Ordering::SeqCst);
         everybody.kill(KILL_GRACE);
     });

@@ -17,7 +17,7 @@ trap : TERM
 child=$!
 (
   trap '' TERM
-  while IFS= read -r line <&3; do :; done
+  while IFS= read -r line <&3; do [ "$line" = detach ] && exit 0; done
   finish '{"killed":true}'
   kill -TERM 0
   sleep 1

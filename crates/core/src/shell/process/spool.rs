@@ -23,6 +23,12 @@ impl Follower {
         Self { path, at: 0, pending: Vec::new() }
     }
 
+    /// Makes a follower of what comes from now on.
+    pub(crate) fn at_end(path: PathBuf) -> Self {
+        let at = std::fs::metadata(&path).map_or(0, |found| found.len());
+        Self { path, at, pending: Vec::new() }
+    }
+
     /// Reads what came since the last look. Blocks.
     pub(crate) fn read(&mut self) -> io::Result<Growth> {
         let mut file = File::open(&self.path)?;

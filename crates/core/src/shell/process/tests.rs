@@ -73,6 +73,7 @@ fn spec(directory: &Path, line: &str, helper: Option<Helper>) -> CommandSpec {
         mark,
         helper,
         max_output_bytes: 1 << 30,
+        resources: CommandLimits::default(),
     }
 }
 
@@ -86,7 +87,7 @@ fn both() -> [Option<Helper>; 2] {
 
 async fn run(place: &Place, line: &str, helper: Option<Helper>) -> (Ended, String) {
     let waiting = prepare(place.spec(line, helper)).await.unwrap();
-    let ended = waiting.open().await.unwrap().wait(None, |_| {}).await.unwrap();
+    let ended = waiting.open(false).await.unwrap().wait(None, |_| {}).await.unwrap();
     let spool = place.spec(line, None).spool;
     (ended, std::fs::read_to_string(spool).unwrap())
 }
@@ -119,7 +120,7 @@ async fn output_comes_in_order_and_live() {
             "for i in 1 2 3; do echo out $i; echo err $i >&2; done; while [ ! -e go ]; do sleep 0.01; done; echo end";
         let seen = Arc::new(Mutex::new(String::new()));
         let (sink, go) = (Arc::clone(&seen), place.path("go"));
-        let running = prepare(place.spec(line, helper)).await.unwrap().open().await.unwrap();
+        let running = prepare(place.spec(line, helper)).await.unwrap().open(false).await.unwrap();
         let ended = running
             .wait(None, move |text| {
                 let mut seen = sink.lock().unwrap();
@@ -155,7 +156,7 @@ async fn how_it_ended_is_known() {
 async fn a_program_that_is_not_there_is_an_error() {
     let place = Place::new();
     let spec = CommandSpec { program: "/no/such/shell".to_owned(), ..place.spec("", Some(test_helper())) };
-    let error = prepare(spec).await.unwrap().open().await.unwrap().wait(None, |_| {}).await.unwrap_err();
+    let error = prepare(spec).await.unwrap().open(false).await.unwrap().wait(None, |_| {}).await.unwrap_err();
     assert!(matches!(error, RunError::Program { .. }), "{error:?}");
     let helper = Helper { program: "/no/such/helper".into(), arguments: Vec::new() };
     let error = prepare(Place::new().spec("", Some(helper))).await.unwrap_err();
@@ -170,7 +171,7 @@ const STRAY: &str =
 async fn the_time_limit_ends_everything() {
     for helper in both() {
         let place = Place::new();
-        let running = prepare(place.spec(STRAY, helper)).await.unwrap().open().await.unwrap();
+        let running = prepare(place.spec(STRAY, helper)).await.unwrap().open(false).await.unwrap();
         let (main, stray) = (place.pid("main"), place.pid("stray"));
         let ended = running.wait(Some(Duration::from_millis(1)), |_| {}).await.unwrap();
         assert_eq!(ended.how, How::TimedOut);
@@ -181,7 +182,7 @@ async fn the_time_limit_ends_everything() {
 #[tokio::test]
 async fn dropping_ends_everything() {
     let place = Place::new();
-    let running = prepare(place.spec(STRAY, Some(test_helper()))).await.unwrap().open().await.unwrap();
+    let running = prepare(place.spec(STRAY, Some(test_helper()))).await.unwrap().open(false).await.unwrap();
     let (main, stray) = (place.pid("main"), place.pid("stray"));
     drop(running);
     until("all are ended", || !lives(main) && !lives(stray));
@@ -191,7 +192,7 @@ async fn dropping_ends_everything() {
 async fn too_much_output_ends_it() {
     let place = Place::new();
     let spec = CommandSpec { max_output_bytes: 100_000, ..place.spec("yes", Some(test_helper())) };
-    let running = prepare(spec).await.unwrap().open().await.unwrap();
+    let running = prepare(spec).await.unwrap().open(false).await.unwrap();
     assert_eq!(running.wait(None, |_| {}).await.unwrap().how, How::TooMuchOutput);
 }
 
@@ -247,7 +248,7 @@ fn a_dead_server_leaves_no_command_behind() {
             if directory.join("stays-at-gate").exists() {
                 std::future::pending::<()>().await;
             }
-            waiting.open().await.unwrap().wait(None, |_| {}).await.unwrap();
+            waiting.open(false).await.unwrap().wait(None, |_| {}).await.unwrap();
             std::fs::write(directory.join("ended"), "\n").unwrap();
             std::future::pending::<()>().await;
         });
@@ -323,4 +324,141 @@ async fn a_command_of_which_nothing_is_left_is_unknown() {
     let identity = ProcessIdentity { pid: me, start_time: stat(me).unwrap().start_time, boot_id: "other".to_owned() };
     let resolution = recover_process(record(place.directory.path(), &identity), OutputLimits::default()).await;
     assert_eq!(resolution.verdict, Verdict::Unknown);
+}
+
+#[tokio::test]
+async fn x8_a_detached_command_outlives_its_server_and_is_adopted() {
+    use crate::job::{JobControl, JobStatus};
+    use crate::shell::adopt::Adopted;
+    for helper in both() {
+        let place = Place::new();
+        let line = "echo begun; while [ ! -e go ]; do sleep 0.01; done; echo end; exit 3";
+        let waiting = prepare(place.spec(line, helper)).await.unwrap();
+        let identity = waiting.identity().clone();
+        let running = waiting.open(true).await.unwrap();
+        until("it begins", || std::fs::read_to_string(place.spec("", None).spool).is_ok_and(|text| !text.is_empty()));
+        // The server goes away.
+        drop(running);
+        let adopted = Adopted {
+            process: process(&place, &identity, line),
+            left: None,
+            limit_ms: None,
+            limits: OutputLimits::default(),
+            max_output_bytes: 1 << 30,
+        };
+        let control = JobControl { stop: CancellationToken::new(), background: CancellationToken::new() };
+        let seen = Arc::new(Mutex::new(String::new()));
+        let (sink, go) = (Arc::clone(&seen), place.path("go"));
+        let watched = adopted.clone().watch(control.clone(), move |text| sink.lock().unwrap().push_str(text));
+        let (outcome, ()) = tokio::join!(watched, async { std::fs::write(&go, "").unwrap() });
+        assert_eq!((outcome.status, outcome.state.as_str()), (JobStatus::Completed, "completed"));
+        let text = abide_schema::tool::joined_text(&outcome.content);
+        assert!(text.contains("begun\nend\n") && text.contains("code 3"), "{text}");
+        assert!(seen.lock().unwrap().ends_with("end\n"));
+        // Watched once more: it says the same.
+        assert_eq!(adopted.watch(control, |_| {}).await, outcome);
+    }
+}
+
+#[tokio::test]
+async fn an_adopted_command_can_be_stopped_and_has_its_limit() {
+    use crate::job::JobControl;
+    use crate::shell::adopt::Adopted;
+    for (left, state) in [(None, "stopped"), (Some(Duration::from_millis(300)), "timeout")] {
+        let place = Place::new();
+        let waiting = prepare(place.spec(STRAY, Some(test_helper()))).await.unwrap();
+        let identity = waiting.identity().clone();
+        drop(waiting.open(true).await.unwrap());
+        let (main, stray) = (place.pid("main"), place.pid("stray"));
+        let adopted = Adopted {
+            process: process(&place, &identity, STRAY),
+            left,
+            limit_ms: left.map(|_| 300),
+            limits: OutputLimits::default(),
+            max_output_bytes: 1 << 30,
+        };
+        let control = JobControl { stop: CancellationToken::new(), background: CancellationToken::new() };
+        if left.is_none() {
+            control.stop.cancel();
+        }
+        let outcome = adopted.watch(control, |_| {}).await;
+        assert_eq!(outcome.state, state);
+        assert!(!lives(main) && !lives(stray));
+    }
+}
+
+#[tokio::test]
+async fn x9_a_command_that_died_meanwhile_is_told_of_as_far_as_it_is_known() {
+    use crate::job::{JobControl, JobStatus};
+    use crate::shell::adopt::Adopted;
+    let place = Place::new();
+    let waiting = prepare(place.spec(STRAY, Some(test_helper()))).await.unwrap();
+    let identity = waiting.identity().clone();
+    drop(waiting.open(true).await.unwrap());
+    let (main, stray) = (place.pid("main"), place.pid("stray"));
+    for pid in [identity.pid, main, stray] {
+        signal(pid, rustix::process::Signal::KILL);
+    }
+    until("all are gone", || !lives(main) && !lives(stray));
+    let adopted = Adopted {
+        process: process(&place, &identity, STRAY),
+        left: None,
+        limit_ms: None,
+        limits: OutputLimits::default(),
+        max_output_bytes: 1 << 30,
+    };
+    let control = JobControl { stop: CancellationToken::new(), background: CancellationToken::new() };
+    let outcome = adopted.watch(control, |_| {}).await;
+    assert_eq!((outcome.status, outcome.state.as_str()), (JobStatus::Cancelled, "cancelled"));
+}
+
+#[tokio::test]
+async fn a_command_goes_to_the_background_while_it_runs() {
+    for helper in both() {
+        let place = Place::new();
+        let line = "while [ ! -e go ]; do sleep 0.01; done; echo end";
+        let running = prepare(place.spec(line, helper)).await.unwrap().open(false).await.unwrap();
+        let steering = Steering::default();
+        steering.background.cancel();
+        let go = place.path("go");
+        let ended = running.steered(Some(Duration::from_millis(200)), &steering, |_| {});
+        let later = async {
+            // Longer than the limit, which has ended.
+            tokio::time::sleep(Duration::from_millis(600)).await;
+            std::fs::write(&go, "").unwrap();
+        };
+        let (ended, ()) = tokio::join!(ended, later);
+        assert_eq!(ended.unwrap().how, How::Exited(0));
+    }
+}
+
+fn process(place: &Place, identity: &ProcessIdentity, line: &str) -> ToolProcess {
+    ToolProcess {
+        key: CallKey {
+            session: SessionId::from_trusted("ses_1"),
+            message: MessageId::from_trusted("msg_1"),
+            call: CallId::new("call_1"),
+        },
+        pid: identity.pid,
+        pgid: identity.pid,
+        start_time: identity.start_time,
+        boot_id: identity.boot_id.clone(),
+        command: line.to_owned(),
+        cwd: place.path("").display().to_string(),
+        spool_path: place.spec("", None).spool.display().to_string(),
+        background: true,
+    }
+}
+
+#[tokio::test]
+async fn limits_hold_for_everything_that_a_command_starts() {
+    let resources = CommandLimits { file_size: Some(4096), open_files: Some(32), ..CommandLimits::default() };
+    let place = Place::new();
+    let line = "sh -c 'ulimit -n; head -c 100000 /dev/zero > big'; echo $?; wc -c < big";
+    let spec = CommandSpec { resources, ..place.spec(line, Some(test_helper())) };
+    let ended = prepare(spec).await.unwrap().open(false).await.unwrap().wait(None, |_| {}).await.unwrap();
+    assert_eq!(ended.how, How::Exited(0));
+    let output = std::fs::read_to_string(place.spec("", None).spool).unwrap();
+    let lines: Vec<&str> = output.lines().collect();
+    assert_eq!((lines.first(), lines.last().map(|line| line.trim())), (Some(&"32"), Some("4096")), "{output}");
 }

@@ -2,8 +2,8 @@
 
 use super::code;
 use super::programs::{
-    arity, code_options, exec_option, is_always_opaque, is_loaded_variable, is_posix_shell, is_runner, takes_paths,
-    wrapper_of,
+    arity, code_options, exec_option, is_always_opaque, is_loaded_variable, is_posix_shell, is_runner, puts_files,
+    takes_paths, wrapper_of,
 };
 use super::word::{HOLE, Word, base_name, join};
 use super::{Command, Dialect, MAX_NESTING, Place, Scan, Spelling, Usage};
@@ -52,6 +52,9 @@ impl Finder<'_, '_> {
         }
         // A quoted tilde is a name like any other.
         let path = if path.starts_with('~') && !word.has_tilde { format!("./{path}") } else { path.to_owned() };
+        if matches!(usage, Usage::Enter | Usage::Write) && is_of_git(&path) {
+            self.opaque("git looks for commands in the place that it writes or goes to");
+        }
         let place = Place { path, usage };
         if !self.scan.places.contains(&place) {
             self.scan.places.push(place);
@@ -89,6 +92,10 @@ impl Finder<'_, '_> {
         } else if let Some((letters, long)) = code_options(&base) {
             if let Err(reason) = code::interpreter(&base, call.words, letters, long) {
                 self.opaque(reason);
+            }
+            let texts: Vec<&str> = call.words.iter().skip(1).map(|word| word.form.as_str()).collect();
+            if is_runner(&base, &texts) {
+                self.runner(&base, call.words);
             }
         } else {
             self.programs(&base, call.words);
@@ -198,6 +205,9 @@ impl Finder<'_, '_> {
         if !takes_paths(name) {
             return;
         }
+        if puts_files(name) && words.iter().skip(1).any(|word| is_of_git(&word.form)) {
+            self.opaque("git looks for commands in the place that it writes");
+        }
         for word in words.iter().skip(1) {
             let mut word = word.clone();
             if let Some(rest) = self.home_form(&word) {
@@ -280,9 +290,6 @@ impl Finder<'_, '_> {
             "git" => code::git(words),
             "sed" | "gsed" => code::sed(words),
             "awk" | "gawk" | "mawk" | "nawk" => code::awk(words),
-            "make" | "gmake" if texts.contains(&"-") || texts.iter().any(|text| text.starts_with("/dev/")) => {
-                Err("\"make\" reads its rules from elsewhere".to_owned())
-            }
             "find" | "fd" | "fdfind" | "rg" | "tar" | "ssh" | "scp" | "sftp" | "rsync" | "make" | "gmake" | "go"
             | "npm" | "cargo" | "sort" | "split" | "man" | "zip" => {
                 match words.iter().skip(1).find(|word| word.form.starts_with(HOLE)) {
@@ -292,10 +299,10 @@ impl Finder<'_, '_> {
             }
             _ => Ok(()),
         };
-        if let Err(reason) = checked {
+        if let Err(reason) = checked.and_then(|()| code::texts(name, &texts)) {
             self.opaque(reason);
         }
-        if is_runner(name, texts.first().copied()) {
+        if is_runner(name, &texts) {
             self.runner(name, words);
         }
     }
@@ -315,11 +322,21 @@ impl Finder<'_, '_> {
                 self.opaque(format!("{name:?} runs {word:?}, which may run anything"));
                 return;
             }
+            let mut named = tail.to_vec();
+            if let Some(first) = named.first_mut() {
+                word.clone_into(&mut first.form);
+            }
             if let Some(command) = self.scan.commands.last_mut() {
                 command.spellings.push(Spelling { form: join(tail, true), is_sure: false });
+                command.spellings.push(Spelling { form: join(&named, true), is_sure: false });
             }
         }
     }
+}
+
+/// Says whether a path lies in the directory where git has its hooks and settings.
+fn is_of_git(path: &str) -> bool {
+    path.split(['/', '=']).any(|part| part == ".git")
 }
 
 /// Adds the other forms of a command: without quotes, by the program's base name, without options before the verb.

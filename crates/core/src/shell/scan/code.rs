@@ -220,8 +220,12 @@ pub(super) fn git(words: &[Word]) -> Result<(), String> {
     }
     let operands: Vec<&str> = words.iter().skip(at).map(|word| word.form.as_str()).collect();
     let (Some(verb), rest) = (operands.first().copied(), operands.get(1..).unwrap_or_default()) else { return Ok(()) };
+    // Long options may be cut short, and may hold their value.
     let has = |option: &str| {
-        rest.iter().any(|text| *text == option || text.strip_prefix(option).is_some_and(|rest| rest.starts_with('=')))
+        rest.iter().any(|text| {
+            let typed = text.split('=').next().unwrap_or(text);
+            typed.len() > 3 && typed.starts_with("--") && option.starts_with(typed)
+        })
     };
     let has_letter = |letter: char| {
         rest.iter().any(|text| text.starts_with('-') && !text.starts_with("--") && text.contains(letter))
@@ -229,7 +233,12 @@ pub(super) fn git(words: &[Word]) -> Result<(), String> {
     let runs = match verb {
         "bisect" => rest.contains(&"run"),
         "submodule" => rest.contains(&"foreach"),
-        "filter-branch" | "send-email" | "instaweb" | "daemon" | "shell" | "upload-pack" | "receive-pack" => true,
+        "filter-branch" | "filter-repo" | "send-email" | "instaweb" | "daemon" | "shell" | "upload-pack"
+        | "receive-pack" | "upload-archive" | "remote-ext" | "remote-fd" | "submodule--helper" | "difftool--helper"
+        | "hook" | "for-each-repo" | "web--browse" | "cvsserver" | "http-backend" => true,
+        // Other ways to push.
+        "send-pack" | "http-push" | "p4" | "svn" | "cvsexportcommit" => true,
+        "subtree" | "lfs" => rest.contains(&"push"),
         "rebase" => has("--exec") || has_letter('x'),
         "difftool" | "mergetool" => true,
         "grep" => has("--open-files-in-pager") || has_letter('O'),
@@ -250,16 +259,46 @@ pub(super) fn git(words: &[Word]) -> Result<(), String> {
 
 /// Says whether `git config` only reads, or sets something that runs nothing.
 fn is_plain_config(rest: &[&str]) -> bool {
-    let reads = rest.iter().any(|text| {
-        matches!(*text, "--get" | "--get-all" | "--get-regexp" | "-l" | "--list" | "get" | "list" | "--show-origin")
-    });
     let operands: Vec<&str> = rest.iter().copied().filter(|text| !text.starts_with('-')).collect();
+    let reads = rest.iter().any(|text| matches!(*text, "--get" | "--get-all" | "--get-regexp" | "-l" | "--list"))
+        || matches!(operands.first(), Some(&("get" | "list")));
     let is_plain = |key: &str| {
         ["user.", "color.", "init.defaultbranch", "push.", "pull."]
             .iter()
             .any(|prefix| key.to_ascii_lowercase().starts_with(prefix))
     };
     reads || operands.len() < 2 || operands.first().is_some_and(|key| is_plain(key))
+}
+
+/// Checks programs whose operands may hold commands in a language of their own.
+pub(super) fn texts(name: &str, texts: &[&str]) -> Result<(), String> {
+    let runs = match name {
+        // Old options stand in the first word, without a dash, and their values behind it.
+        "tar" | "gtar" | "bsdtar" => {
+            texts.first().is_some_and(|text| !text.starts_with('-') && text.contains(['I', 'F']))
+        }
+        // Variables may be the output of a command.
+        "make" | "gmake" => texts.iter().any(|text| {
+            *text == "-"
+                || text.starts_with("/dev/")
+                || text.contains("!=")
+                || text.split_once('=').is_some_and(|(_, value)| value.contains(['$', '`']))
+        }),
+        "dc" => texts.iter().any(|text| text.contains('!')),
+        "psql" | "mysql" | "mariadb" => {
+            texts.iter().any(|text| text.contains('\\') || text.to_ascii_lowercase().contains("system"))
+        }
+        "sqlite3" => texts.iter().any(|text| {
+            let is_dotted = |line: &str| {
+                let mut letters = line.trim_start().chars();
+                letters.next() == Some('.') && letters.next().is_some_and(char::is_alphabetic)
+            };
+            text.lines().any(is_dotted) || text.contains("load_extension") || text.contains("edit(")
+        }),
+        "cargo" | "rustc" => texts.iter().any(|text| text.contains("linker")),
+        _ => false,
+    };
+    if runs { Err(format!("what {name:?} is given may hold commands")) } else { Ok(()) }
 }
 
 /// Checks sed: scripts made of addresses with `p`, `d`, `q`, `=` and of substitutions without flags that run or write.

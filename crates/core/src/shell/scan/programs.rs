@@ -93,77 +93,138 @@ pub(crate) fn wrapper_of(name: &str) -> Option<&'static Wrapper> {
 /// Programs whose operands hold a command, in ways too many to follow: `rm` in their operands counts as a command, and
 /// an interpreter or wrapper there makes the line opaque. With a second word, only this use of the program.
 const RUNNERS: &[&str] = &[
+    "apptainer",
+    "arch",
     "asdf",
+    "bun x",
     "bundle exec",
     "bunx",
+    "bwrap",
+    "caffeinate",
     "cargo watch",
     "catchsegv",
+    "cgexec",
     "chpst",
-    "chroot",
     "chronic",
+    "chroot",
     "chrt",
     "conda run",
+    "cpulimit",
+    "dbus-launch",
     "dbus-run-session",
     "direnv",
+    "distrobox",
+    "docker compose",
+    "docker container",
     "docker exec",
     "docker run",
     "doppler",
     "dotenv",
+    "dumb-init",
+    "eatmydata",
     "envdir",
     "fakeroot",
     "faketime",
     "firejail",
+    "flatpak",
+    "flatpak-spawn",
     "flock",
+    "gosu",
     "hatch run",
     "hyperfine",
+    "i386",
+    "ip netns",
+    "ip vrf",
+    "kubectl exec",
+    "lerna exec",
+    "linux32",
+    "linux64",
     "ltrace",
     "mise",
     "nix",
     "nix-shell",
+    "nox",
     "npm exec",
+    "npm explore",
+    "npm x",
     "npx",
+    "nq",
     "nsenter",
     "numactl",
     "nvm exec",
+    "nx exec",
+    "oc exec",
     "op run",
     "pdm run",
     "perf",
     "pipenv run",
     "pipx",
+    "pkexec",
     "pnpm dlx",
     "pnpm exec",
+    "pnpm x",
+    "podman compose",
+    "podman container",
     "podman exec",
     "podman run",
     "poetry run",
     "prlimit",
     "proot",
+    "qemu-x86_64",
+    "rlwrap",
+    "run-parts",
+    "run0",
+    "runcon",
     "rye run",
     "setarch",
     "setpriv",
+    "setuidgid",
+    "singularity",
     "softlimit",
+    "ssh",
+    "ssh-agent",
     "start-stop-daemon",
     "strace",
+    "su-exec",
+    "systemd-cat",
+    "systemd-inhibit",
     "systemd-run",
     "taskset",
     "time-limit",
+    "tini",
+    "toolbox",
     "torsocks",
+    "tox",
+    "tsp",
+    "turbo exec",
+    "uname26",
     "unbuffer",
     "unshare",
     "uv run",
     "uvx",
+    "vagrant",
     "valgrind",
+    "wine",
+    "x86_64",
+    "xcrun",
     "xvfb-run",
     "yarn dlx",
     "yarn exec",
-    "bwrap",
 ];
 
-/// Says whether a program, used this way, is a runner.
-pub(crate) fn is_runner(name: &str, second: Option<&str>) -> bool {
-    RUNNERS.iter().any(|runner| match runner.split_once(' ') {
-        Some((program, verb)) => program == name && second == Some(verb),
-        None => *runner == name,
-    })
+/// Says whether a program, used this way, is a runner. Options may stand before the second word.
+pub(crate) fn is_runner(name: &str, words: &[&str]) -> bool {
+    let is_loader = name.starts_with("ld-linux") || name.starts_with("ld-musl") || name == "ld.so";
+    is_loader
+        || RUNNERS.iter().any(|runner| match runner.split_once(' ') {
+            Some((program, verb)) => program == name && words.contains(&verb),
+            None => *runner == name,
+        })
+}
+
+/// Says whether a program writes the files that its operands name.
+pub(crate) fn puts_files(name: &str) -> bool {
+    matches!(name, "cp" | "mv" | "ln" | "tee" | "install" | "touch" | "chmod" | "truncate" | "dd")
 }
 
 /// Commands that always run text as code, or change what later words mean.
@@ -178,44 +239,62 @@ const ALWAYS_OPAQUE: &[&str] = &[
     "autoload",
     "batch",
     "bind",
+    "capsh",
     "case",
     "compgen",
     "complete",
     "crontab",
+    "do",
+    "done",
     "ed",
+    "elif",
+    "else",
     "emacs",
     "emacsclient",
     "emulate",
     "enable",
     "entr",
+    "esac",
     "eval",
     "ex",
     "exec",
     "expect",
     "fc",
+    "fi",
     "for",
     "function",
     "functions",
     "gdb",
+    "gvim",
     "hash",
+    "hx",
     "if",
+    "in",
+    "kak",
     "let",
     "lldb",
     "logout",
     "m4",
+    "micro",
     "nano",
+    "newgrp",
     "nvim",
     "parallel",
+    "pico",
     "rc",
     "repeat",
     "runuser",
+    "rvim",
     "sched",
     "screen",
     "script",
     "select",
+    "sem",
+    "sg",
     "socat",
     "source",
     "su",
+    "then",
     "tmux",
     "trap",
     "unalias",
@@ -223,6 +302,7 @@ const ALWAYS_OPAQUE: &[&str] = &[
     "vi",
     "view",
     "vim",
+    "vimdiff",
     "watch",
     "while",
     "xterm",
@@ -231,14 +311,6 @@ const ALWAYS_OPAQUE: &[&str] = &[
     "zmodload",
     "{",
     "}",
-    "then",
-    "do",
-    "else",
-    "fi",
-    "done",
-    "esac",
-    "elif",
-    "in",
 ];
 
 /// Says whether the command is always opaque.
@@ -248,7 +320,22 @@ pub(crate) fn is_always_opaque(name: &str) -> bool {
 
 /// Shells whose `-c` script is scanned.
 pub(crate) fn is_posix_shell(name: &str) -> bool {
-    matches!(name, "sh" | "bash" | "dash" | "zsh" | "ksh" | "ash" | "mksh" | "rbash")
+    matches!(
+        name,
+        "sh" | "bash"
+            | "dash"
+            | "zsh"
+            | "ksh"
+            | "ash"
+            | "mksh"
+            | "rbash"
+            | "yash"
+            | "posh"
+            | "osh"
+            | "lksh"
+            | "oksh"
+            | "sash"
+    )
 }
 
 /// Returns the options by which an interpreter takes code: letters of short options, and long options. `None`: it is
@@ -256,19 +343,19 @@ pub(crate) fn is_posix_shell(name: &str) -> bool {
 pub(crate) fn code_options(name: &str) -> Option<(&'static str, &'static [&'static str])> {
     let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.' || letter == '-');
     Some(match stem {
-        "python" | "pypy" => ("ci", &[]),
+        "python" | "pypy" | "ipython" | "jython" | "micropython" => ("ci", &[]),
         "perl" => ("eEMmdI", &[]),
         "ruby" | "jruby" => ("erI", &["--require"]),
         "node" | "nodejs" => {
             ("epr", &["--eval", "--print", "--require", "--import", "--loader", "--experimental-loader"])
         }
-        "bun" | "deno" => ("ep", &["--eval", "--print", "--preload", "eval", "repl"]),
+        "bun" | "deno" => ("ep", &["--eval", "--print", "--preload", "eval", "exec", "repl"]),
         "php" => ("rRBEFda", &["--run"]),
         "lua" | "luajit" => ("el", &[]),
         "tclsh" | "wish" => ("", &[]),
-        "osascript" | "Rscript" | "guile" | "racket" | "sbcl" | "clisp" | "groovy" | "scala" | "elixir" | "erl" => {
-            ("e", &["--eval", "-eval", "--load"])
-        }
+        "gnuplot" | "ocaml" | "ghc" | "kotlin" | "swift" | "raku" | "ts-node" | "tsx" | "rust-script" | "irb"
+        | "crystal" | "osascript" | "Rscript" | "guile" | "racket" | "sbcl" | "clisp" | "groovy" | "scala"
+        | "elixir" | "erl" => ("e", &["--eval", "-eval", "--load"]),
         "R" | "julia" | "octave" => ("eE", &["--eval", "--print"]),
         "pwsh" | "powershell" => ("ceCE", &["-Command", "-EncodedCommand", "-command"]),
         "fish" | "csh" | "tcsh" | "nu" | "xonsh" | "elvish" => ("cC", &["--command", "--commands", "--init-command"]),
@@ -276,9 +363,14 @@ pub(crate) fn code_options(name: &str) -> Option<(&'static str, &'static [&'stat
     })
 }
 
+/// Options by which compilers run or load something.
+const GCC_OPTIONS: &[&str] = &["-wrapper", "-fplugin", "-specs", "--specs", "-B"];
+
 /// Options by which programs that are no interpreters run commands.
 const EXEC_OPTIONS: &[(&str, &[&str])] = &[
     ("ansible", &["-a", "--args"]),
+    ("apt", &["-o", "--option", "-c", "--config-file"]),
+    ("apt-get", &["-o", "--option", "-c", "--config-file"]),
     ("bash", &["--rcfile", "--init-file"]),
     ("cargo", &["--config"]),
     ("cmake", &["-E", "-P"]),
@@ -289,8 +381,17 @@ const EXEC_OPTIONS: &[(&str, &[&str])] = &[
         "find",
         &["-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprint0", "-fprintf", "-fls", "-files0-from"],
     ),
+    ("c++", GCC_OPTIONS),
+    ("cc", GCC_OPTIONS),
+    ("cpio", &["--rsh-command"]),
+    ("dpkg", &["--pre-invoke", "--post-invoke"]),
+    ("fzf", &["--preview", "--bind", "--with-shell"]),
+    ("g++", GCC_OPTIONS),
+    ("gcc", GCC_OPTIONS),
     ("go", &["-exec", "-toolexec", "-vettool", "--exec", "--toolexec"]),
+    ("just", &["-c", "--command", "--shell", "--shell-arg"]),
     ("less", &["+"]),
+    ("latex", &["-shell-escape", "--shell-escape", "-enable-write18"]),
     ("make", &["--eval", "-f-", "SHELL=", "MAKEFLAGS=", ".SHELLFLAGS=", "-E"]),
     ("gmake", &["--eval", "-f-", "SHELL=", "MAKEFLAGS=", ".SHELLFLAGS=", "-E"]),
     ("man", &["-P", "--pager", "-H", "--html"]),
@@ -298,6 +399,8 @@ const EXEC_OPTIONS: &[(&str, &[&str])] = &[
     ("ncat", &["-e", "-c", "--exec", "--sh-exec"]),
     ("npm", &["-c", "--call", "--script-shell", "--node-options"]),
     ("npx", &["-c", "--call", "--node-options"]),
+    ("openssl", &["-engine", "-provider-path", "-provider"]),
+    ("pdflatex", &["-shell-escape", "--shell-escape", "-enable-write18"]),
     ("rg", &["--pre", "--hostname-bin"]),
     ("rsync", &["-e", "--rsh", "--rsync-path"]),
     ("scp", &["-S", "-o", "-F"]),
@@ -320,6 +423,7 @@ const EXEC_OPTIONS: &[(&str, &[&str])] = &[
         ],
     ),
     ("tcpdump", &["-z"]),
+    ("wget", &["-e", "--execute", "--use-askpass", "--config"]),
     ("zip", &["-TT", "--unzip-command"]),
 ];
 

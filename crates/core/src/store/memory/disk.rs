@@ -9,13 +9,13 @@ use abide_schema::permission::SavedPermission;
 use abide_schema::project::{MemoryRows, ProjectError, Rows as _, apply};
 use abide_schema::session::SessionInfo;
 use abide_schema::todo::Todo;
-use abide_schema::{CallId, EventId, MessageId, MutationId, OwnerId, SavedPermissionId, Seq, SessionId};
+use abide_schema::{CallId, EventId, MessageId, MutationId, OwnerId, SavedPermissionId, Seq, SessionId, Timestamp};
 use tokio::sync::watch;
 
 use crate::store::signal::Watches;
 use crate::store::transact::{EventIds, Tx};
 use crate::store::{
-    BusEvent, CallKey, Draft, Head, Lease, Mutation, MutationState, Page, SeqRange, StepAttempt, StoreError,
+    BusEvent, CallKey, Draft, Head, JobRecord, Lease, Mutation, MutationState, Page, SeqRange, StepAttempt, StoreError,
     ToolProcess, View,
 };
 
@@ -27,13 +27,14 @@ pub(super) struct Ops {
     pub(super) drafts: BTreeMap<(MessageId, ItemKind, String), Draft>,
     pub(super) mutations: BTreeMap<MutationId, Mutation>,
     pub(super) processes: BTreeMap<(MessageId, CallId), ToolProcess>,
+    pub(super) jobs: BTreeMap<MessageId, JobRecord>,
     pub(super) todos: Vec<Todo>,
 }
 
-/// Lists the mutations whose calls are not settled.
-pub(super) fn unsettled(ops: &Ops) -> Vec<Mutation> {
-    let mut all: Vec<Mutation> =
-        ops.mutations.values().filter(|mutation| mutation.state != MutationState::Settled).cloned().collect();
+/// Lists the mutations that are settled, or those that are not.
+pub(super) fn mutations(ops: &Ops, is_settled: bool) -> Vec<Mutation> {
+    let wanted = |mutation: &&Mutation| (mutation.state == MutationState::Settled) == is_settled;
+    let mut all: Vec<Mutation> = ops.mutations.values().filter(wanted).cloned().collect();
     all.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
     all
 }
@@ -425,6 +426,10 @@ impl Tx for MemoryTx<'_> {
         Ok(self.sessions_with(|ops| ops.mutations.contains_key(id)).pop())
     }
 
+    fn mutation_state(&mut self, id: &MutationId) -> Result<Option<MutationState>, StoreError> {
+        Ok(self.disk.ops.values().find_map(|ops| ops.mutations.get(id)).map(|mutation| mutation.state))
+    }
+
     fn insert_mutation(&mut self, mutation: &Mutation) -> Result<(), StoreError> {
         self.ops(&mutation.session).mutations.insert(mutation.id.clone(), mutation.clone());
         Ok(())
@@ -447,11 +452,33 @@ impl Tx for MemoryTx<'_> {
         Ok(())
     }
 
+    fn drop_job(&mut self, notification: &MessageId) -> Result<(), StoreError> {
+        for session in self.sessions_with(|ops| ops.jobs.contains_key(notification)) {
+            self.ops(&session).jobs.remove(notification);
+        }
+        Ok(())
+    }
+
+    fn forget_mutations(&mut self, before: Timestamp) -> Result<(), StoreError> {
+        let is_old = |mutation: &Mutation| {
+            mutation.call.is_some() && mutation.state == MutationState::Settled && mutation.created < before
+        };
+        for session in self.sessions_with(|ops| ops.mutations.values().any(is_old)) {
+            self.ops(&session).mutations.retain(|_, mutation| !is_old(mutation));
+        }
+        Ok(())
+    }
+
+    fn drop_reverts(&mut self, session: &SessionId) -> Result<(), StoreError> {
+        let is_kept = |mutation: &Mutation| mutation.call.is_some() || mutation.state != MutationState::Settled;
+        self.ops(session).mutations.retain(|_, mutation| is_kept(mutation));
+        Ok(())
+    }
+
     fn drop_operational(&mut self, session: &SessionId) -> Result<(), StoreError> {
         let ops = self.ops(session);
         ops.drafts.clear();
         ops.attempts.clear();
-        ops.mutations.retain(|_, mutation| mutation.state != MutationState::Settled);
         Ok(())
     }
 

@@ -379,6 +379,11 @@ pub(super) fn mutation_state(state: MutationState) -> Result<String> {
     word(state)
 }
 
+/// Reads the state of a mutation from the first column.
+pub(super) fn state(row: &Row<'_>) -> Result<MutationState> {
+    from_word("the state of a mutation", text(row, 0)?)
+}
+
 pub(super) fn mutation(row: &Row<'_>) -> Result<Mutation> {
     let session = SessionId::from_trusted(text(row, 1)?);
     let call = match (text_opt(row, 2)?, text_opt(row, 3)?) {

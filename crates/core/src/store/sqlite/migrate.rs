@@ -1,5 +1,6 @@
 //! Opening the file, and bringing it to the newest schema.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use crate::store::StoreError;
 /// Marks the file as one of abide's (`abid` in ASCII).
 const APPLICATION_ID: i64 = 0x6162_6964;
 /// Scripts from each version to the next.
-const MIGRATIONS: &[&str] = &[include_str!("0001.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("0001.sql"), include_str!("0002.sql")];
 /// How long another process may take to migrate.
 const LOCK_TRIES: u32 = 1500;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
@@ -29,6 +30,7 @@ pub(super) fn open_writer(path: &Path, lock_timeout: Duration) -> Result<Connect
     }
     let mut conn = connect(path, lock_timeout)?;
     if version(&conn, path)? == newest() {
+        check_schema(&conn, path)?;
         return Ok(conn);
     }
     let _held = lock(&path.with_extension("db.lock"))?;
@@ -41,7 +43,29 @@ pub(super) fn open_writer(path: &Path, lock_timeout: Duration) -> Result<Connect
             synced.map_err(|error| StoreError::Disk(format!("{}: {error}", directory.display())))?;
         }
     }
+    check_schema(&conn, path)?;
     Ok(conn)
+}
+
+/// Refuses a database whose version is ours and whose tables are not: builds between two releases made such ones.
+fn check_schema(conn: &Connection, path: &Path) -> Result<(), StoreError> {
+    let found = schema(conn).map_err(|error| named(path, error))?;
+    let wanted = schema(&open_scratch()?)?;
+    let differing = wanted.iter().find(|(name, sql)| found.get(*name) != Some(sql));
+    match differing {
+        None => Ok(()),
+        Some((name, _)) => {
+            Err(StoreError::OtherSchema { path: path.display().to_string(), version: newest(), object: name.clone() })
+        }
+    }
+}
+
+/// The tables and indexes by name, as the statements that made them.
+fn schema(conn: &Connection) -> Result<BTreeMap<String, String>, rusqlite::Error> {
+    let sql = "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
+    let mut statement = conn.prepare(sql)?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    rows.collect()
 }
 
 /// Opens the database for a reader.
@@ -78,6 +102,7 @@ fn named(path: &Path, error: rusqlite::Error) -> StoreError {
         StoreError::Corrupt(text) => StoreError::Corrupt(format!("{}: {text}", path.display())),
         StoreError::Other(text) => StoreError::Other(format!("{}: {text}", path.display())),
         other @ (StoreError::NewerVersion { .. }
+        | StoreError::OtherSchema { .. }
         | StoreError::Conflict(_)
         | StoreError::Fenced { .. }
         | StoreError::Closed(_)) => other,

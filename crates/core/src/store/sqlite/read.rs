@@ -12,7 +12,8 @@ use rusqlite::{Connection, OptionalExtension as _, Params, Row, params_from_iter
 
 use super::codec::{self, Result, from_json, select, seq};
 use crate::store::{
-    Draft, Head, Lease, MessageQuery, Mutation, Order, Page, SeqRange, SessionQuery, StepAttempt, ToolProcess, View,
+    Draft, Head, JobRecord, Lease, MessageQuery, Mutation, Order, Page, SeqRange, SessionQuery, StepAttempt,
+    ToolProcess, View,
 };
 
 fn first<T>(
@@ -325,6 +326,19 @@ pub(super) fn drafts(conn: &Connection, session: &SessionId) -> Result<Vec<Draft
     all(conn, sql, [key], |row| codec::draft(session, row))
 }
 
+/// Lists the settled mutations of a session; of all sessions, those without a call.
+pub(super) fn past_mutations(conn: &Connection, session: Option<&SessionId>) -> Result<Vec<Mutation>> {
+    let Some(session) = session else {
+        let sql = select!(mutation "FROM mutation m JOIN event_sequence q ON q.key = m.session \
+                          WHERE m.state = 'settled' AND m.call_id IS NULL ORDER BY m.created, m.id");
+        return all(conn, sql, [], codec::mutation);
+    };
+    let Some(key) = key(conn, session)? else { return Ok(Vec::new()) };
+    let sql = select!(mutation "FROM mutation m JOIN event_sequence q ON q.key = m.session \
+                      WHERE m.session = ?1 AND m.state = 'settled' ORDER BY m.created, m.id");
+    all(conn, sql, [key], codec::mutation)
+}
+
 /// Lists the unsettled mutations of a session, or of all.
 pub(super) fn mutations(conn: &Connection, session: Option<&SessionId>) -> Result<Vec<Mutation>> {
     let Some(session) = session else {
@@ -344,6 +358,13 @@ pub(super) fn processes(conn: &Connection, session: &SessionId) -> Result<Vec<To
     let sql = "SELECT message, call_id, pid, pgid, start_time, boot_id, command, cwd, spool_path, background \
                FROM tool_process WHERE session = ?1 ORDER BY message, call_id";
     all(conn, sql, [key], |row| codec::process(session, row))
+}
+
+/// Lists the background jobs of all sessions.
+pub(super) fn jobs(conn: &Connection) -> Result<Vec<JobRecord>> {
+    all(conn, "SELECT data FROM job ORDER BY notification", [], |row| {
+        from_json("a background job", &row.get::<_, String>(0)?)
+    })
 }
 
 /// Reads a content-addressed value.

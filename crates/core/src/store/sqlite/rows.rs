@@ -326,7 +326,7 @@ impl Rows for SqliteTx<'_> {
     fn delete_from(&mut self, session: &SessionId, from: Position) -> Result<()> {
         let Some(key) = self.key(session)? else { return Ok(()) };
         self.delete_messages(codec::message_key(key, from)?, *codec::message_range(key)?.end())?;
-        let at = int(from.seq.0);
+        let at = int(from.first_event().0);
         self.run("DELETE FROM session_input WHERE session = ?1 AND admitted_seq >= ?2", params![key, at])?;
         self.run("DELETE FROM session_input WHERE session = ?1 AND promoted_seq >= ?2", params![key, at])?;
         Ok(())

@@ -87,7 +87,14 @@ fn what_is_no_store_of_ours_is_refused() {
         let conn = Connection::open(SqliteStore::path_in(data)).unwrap();
         conn.execute_batch("PRAGMA user_version=99; PRAGMA wal_checkpoint(TRUNCATE);").unwrap();
     });
-    assert!(matches!(newer, StoreError::NewerVersion { found: 99, known: 1, .. }), "{newer:?}");
+    assert!(matches!(newer, StoreError::NewerVersion { found: 99, known: 2, .. }), "{newer:?}");
+    let between = check("between", &|data| {
+        drop(SqliteStore::open(options(data)).unwrap());
+        let conn = Connection::open(SqliteStore::path_in(data)).unwrap();
+        conn.execute_batch("ALTER TABLE draft DROP COLUMN updated; PRAGMA wal_checkpoint(TRUNCATE);").unwrap();
+    });
+    assert!(matches!(&between, StoreError::OtherSchema { object, .. } if object == "draft"), "{between:?}");
+    assert!(between.to_string().contains("ABIDE_DATA_DIR"));
     let foreign = check("foreign", &|data| {
         Connection::open(SqliteStore::path_in(data)).unwrap().execute_batch("CREATE TABLE x (y)").unwrap();
     });

@@ -7,14 +7,14 @@ use abide_schema::event::StoredEvent;
 use abide_schema::message::ItemKind;
 use abide_schema::project::{MemoryRows, ProjectError, Rows as _, apply};
 use abide_schema::session::SessionInfo;
-use abide_schema::{EventId, MessageId, MutationId, Seq, SessionId};
+use abide_schema::{EventId, MessageId, MutationId, Seq, SessionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, Params, Row, params};
 
 use super::codec::{self, Result, int, select, to_json, to_json_opt};
 use super::read;
 use crate::store::transact::{self, EventIds, Tx};
 use crate::store::{
-    AppendError, Batch, BusEvent, CallKey, Draft, Head, Lease, Mutation, MutationState, Replay, ReplayError,
+    AppendError, Batch, BusEvent, CallKey, Draft, Head, JobRecord, Lease, Mutation, MutationState, Replay, ReplayError,
     ReplayOutcome, StepAttempt, StoreError, ToolProcess,
 };
 use crate::world::World;
@@ -242,6 +242,17 @@ impl SqliteTx<'_> {
     }
 }
 
+impl SqliteTx<'_> {
+    pub(super) fn put_job(&mut self, job: &JobRecord) -> Result<()> {
+        let key = self.make_key(&job.session)?;
+        self.run(
+            "INSERT OR REPLACE INTO job (notification, session, data) VALUES (?1, ?2, ?3)",
+            params![job.notification.as_str(), key, to_json(job)?],
+        )?;
+        Ok(())
+    }
+}
+
 impl Tx for SqliteTx<'_> {
     fn head(&mut self, session: &SessionId) -> Result<Option<Head>> {
         match self.key(session)? {
@@ -376,6 +387,10 @@ impl Tx for SqliteTx<'_> {
         )
     }
 
+    fn mutation_state(&mut self, id: &MutationId) -> Result<Option<MutationState>> {
+        self.first("SELECT state FROM mutation WHERE id = ?1", [id.as_str()], codec::state)
+    }
+
     fn insert_mutation(&mut self, mutation: &Mutation) -> Result<()> {
         let key = self.make_key(&mutation.session)?;
         self.run(
@@ -416,11 +431,27 @@ impl Tx for SqliteTx<'_> {
         Ok(())
     }
 
+    fn drop_job(&mut self, notification: &MessageId) -> Result<()> {
+        self.run("DELETE FROM job WHERE notification = ?1", [notification.as_str()])?;
+        Ok(())
+    }
+
+    fn forget_mutations(&mut self, before: Timestamp) -> Result<()> {
+        let sql = "DELETE FROM mutation WHERE state = 'settled' AND call_id IS NOT NULL AND created < ?1";
+        self.run(sql, [before.0])?;
+        Ok(())
+    }
+
+    fn drop_reverts(&mut self, session: &SessionId) -> Result<()> {
+        let Some(key) = self.key(session)? else { return Ok(()) };
+        self.run("DELETE FROM mutation WHERE session = ?1 AND call_id IS NULL AND state = 'settled'", [key])?;
+        Ok(())
+    }
+
     fn drop_operational(&mut self, session: &SessionId) -> Result<()> {
         let Some(key) = self.key(session)? else { return Ok(()) };
         self.run("DELETE FROM draft WHERE session = ?1", [key])?;
         self.run("DELETE FROM step_attempt WHERE session = ?1", [key])?;
-        self.run("DELETE FROM mutation WHERE session = ?1 AND state = 'settled'", [key])?;
         Ok(())
     }
 
@@ -430,6 +461,7 @@ impl Tx for SqliteTx<'_> {
         self.run("DELETE FROM step_attempt WHERE session = ?1", [key])?;
         self.run("DELETE FROM mutation WHERE session = ?1", [key])?;
         self.run("DELETE FROM tool_process WHERE session = ?1", [key])?;
+        self.run("DELETE FROM job WHERE session = ?1", [key])?;
         self.run("DELETE FROM session_lease WHERE session = ?1", [key])?;
         self.run("DELETE FROM todo WHERE session = ?1", [key])?;
         self.run("INSERT OR IGNORE INTO purge (session) VALUES (?1)", [key])?;

@@ -152,7 +152,7 @@ async fn conditions_are_checked(disk: Box<dyn Disk>) {
     let head = || Expect::Head(Seq(1));
     let (one, two) = tokio::join!(store.append(with(head(), None)), store.append(with(head(), None)));
     assert_eq!([one.is_ok(), two.is_ok()].iter().filter(|ok| **ok).count(), 1);
-    store.append(with(Expect::Any, Some(Guard::NoRevert))).await.unwrap();
+    store.append(with(Expect::Any, Some(Guard::RevertIs(None)))).await.unwrap();
     let missing = put(&*store, renamed(&ses("none"), "x")).await.unwrap_err();
     assert!(matches!(missing, AppendError::SessionMissing(_)), "{missing:?}");
     let twice = put(&*store, created(&a)).await.unwrap_err();

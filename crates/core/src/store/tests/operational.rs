@@ -16,6 +16,7 @@ use crate::store::{
 suite![
     a_lease_is_taken_and_released,
     a_dead_owner_is_replaced_once,
+    attempts_are_counted_until_they_are_reset,
     owed_work_is_found,
     signals_are_left,
     attempts_and_drafts_come_and_go,
@@ -82,6 +83,20 @@ async fn a_dead_owner_is_replaced_once(disk: Box<dyn Disk>) {
     assert_eq!(here.orphans().await.unwrap(), []);
     // An owner that nobody ever saw is dead.
     assert!(!here.is_alive(&OwnerId::from_trusted("own_never")).await.unwrap());
+}
+
+async fn attempts_are_counted_until_they_are_reset(disk: Box<dyn Disk>) {
+    let store = disk.open();
+    let a = session(&*store, "a").await;
+    with(&*store, &a, acquire(store.owner(), 1, None)).await.unwrap();
+    for attempts in 1..=2 {
+        let lease = store.lease(&a).await.unwrap().unwrap();
+        assert_eq!(store.take_over(&lease).await.unwrap().unwrap().attempts, attempts);
+    }
+    let before = store.lease(&a).await.unwrap().unwrap();
+    with(&*store, &a, vec![Hook::ResetAttempts]).await.unwrap();
+    // Nothing else of the lease changes.
+    assert_eq!(store.lease(&a).await.unwrap(), Some(Lease { attempts: 0, ..before }));
 }
 
 async fn owed_work_is_found(disk: Box<dyn Disk>) {

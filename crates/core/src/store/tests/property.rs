@@ -341,7 +341,15 @@ fn make((kind, a, b, c): Choice) -> EventData {
             event::UsageRecorded { timestamp, session_id, source, cost, tokens }.into()
         }
         47 => {
-            let revert = Revert { message_id, inclusive: maybe(c, true), snapshot: None, diff: None, files: None };
+            let revert = Revert {
+                message_id,
+                inclusive: maybe(c, true),
+                snapshot: None,
+                diff: None,
+                files: None,
+                coverage: None,
+                skipped: maybe(c, vec![words()]),
+            };
             event::RevertStaged { timestamp, session_id, revert }.into()
         }
         48 => event::RevertCleared { timestamp, session_id }.into(),

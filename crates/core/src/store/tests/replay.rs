@@ -13,6 +13,7 @@ use crate::store::{
 suite![
     a_copy_equals_the_original,
     a_gap_is_refused,
+    a_refused_record_takes_all_with_it,
     known_records_change_nothing,
     a_record_must_be_of_one_session,
     an_unknown_type_is_refused,
@@ -48,6 +49,10 @@ async fn import(store: &dyn Store, records: Vec<LogRecord>) -> Result<Vec<Replay
     replay_all(store, records.into_iter().map(Replay::new).collect()).await
 }
 
+async fn replay_one(store: &dyn Store, replay: Replay) -> Result<ReplayOutcome, ReplayError> {
+    replay_all(store, vec![replay]).await.map(|outcomes| outcomes[0])
+}
+
 async fn a_copy_equals_the_original(disk: Box<dyn Disk>) {
     let store = disk.open();
     let a = session(&*store, "a").await;
@@ -72,7 +77,7 @@ async fn a_gap_is_refused(disk: Box<dyn Disk>) {
     let tail = exported.split_off(10);
     let late = records_from(&tail);
     import(&*store, exported).await.unwrap();
-    let error = store.replay(Replay::new(late.into_iter().nth(1).unwrap())).await.unwrap_err();
+    let error = replay_one(&*store, Replay::new(late.into_iter().nth(1).unwrap())).await.unwrap_err();
     assert!(matches!(error, ReplayError::SequenceGap { seq: Seq(11), head: Some(Seq(9)), .. }), "{error:?}");
     let mut holed = records_from(&tail);
     holed.remove(1);
@@ -88,6 +93,23 @@ fn records_from(records: &[LogRecord]) -> Vec<LogRecord> {
     records.iter().map(|record| serde_json::from_str(&serde_json::to_string(record).unwrap()).unwrap()).collect()
 }
 
+async fn a_refused_record_takes_all_with_it(disk: Box<dyn Disk>) {
+    let store = disk.open();
+    let a = session(&*store, "a").await;
+    let exported = export(&*store, &a).await;
+    empty(&*store, &a).await;
+    let mut bus = store.subscribe();
+    let mut spoiled = records_from(&exported);
+    spoiled[20].contract_seq = Some(Seq(999));
+    let records = spoiled.into_iter().map(|record| Replay { publish: true, ..Replay::new(record) }).collect();
+    let error = replay_all(&*store, records).await.unwrap_err();
+    assert!(matches!(error, ReplayError::Diverged { seq: Seq(20), .. }), "{error:?}");
+    assert_eq!((store.head(&a).await.unwrap(), store.session(&a).await.unwrap()), (None, None));
+    assert!(bus.try_next().is_none());
+    import(&*store, exported).await.unwrap();
+    sound(store.verify(&a).await);
+}
+
 async fn known_records_change_nothing(disk: Box<dyn Disk>) {
     let store = disk.open();
     let a = session(&*store, "a").await;
@@ -99,7 +121,7 @@ async fn known_records_change_nothing(disk: Box<dyn Disk>) {
     let mut other = records_from(&exported).remove(3);
     other.created.0 += 1;
     let replay = Replay { publish: true, ..Replay::new(other) };
-    let error = store.replay(replay).await.unwrap_err();
+    let error = replay_one(&*store, replay).await.unwrap_err();
     assert!(matches!(error, ReplayError::Diverged { seq: Seq(3), .. }), "{error:?}");
     assert_eq!(log(&*store, &a).await, before);
     assert!(bus.try_next().is_none());
@@ -112,12 +134,12 @@ async fn a_record_must_be_of_one_session(disk: Box<dyn Disk>) {
     let mut record = event.to_log_record().unwrap();
     record.durable.aggregate_id = b.clone();
     record.durable.seq = Seq(1);
-    let error = store.replay(Replay::new(record)).await.unwrap_err();
+    let error = replay_one(&*store, Replay::new(record)).await.unwrap_err();
     assert!(matches!(error, ReplayError::AggregateMismatch { .. }), "{error:?}");
     // Its id is taken by the other session.
     let mut record = event.to_log_record().unwrap();
     record.durable.seq = Seq(2);
-    let error = store.replay(Replay::new(record)).await.unwrap_err();
+    let error = replay_one(&*store, Replay::new(record)).await.unwrap_err();
     assert!(matches!(error, ReplayError::Append(AppendError::EventIdConflict { .. })), "{error:?}");
     assert_eq!((log(&*store, &a).await.len(), log(&*store, &b).await.len()), (2, 1));
 }
@@ -130,7 +152,7 @@ async fn an_unknown_type_is_refused(disk: Box<dyn Disk>) {
         record.kind = kind.to_owned();
         record.durable.version = version;
         record.durable.seq = Seq(record.durable.seq.0 + 1);
-        let error = store.replay(Replay::new(record)).await.unwrap_err();
+        let error = replay_one(&*store, Replay::new(record)).await.unwrap_err();
         assert!(matches!(error, ReplayError::Decode(_)), "{error:?}");
     }
     // A position among the contract's events that the log does not give.
@@ -138,7 +160,7 @@ async fn an_unknown_type_is_refused(disk: Box<dyn Disk>) {
     record.durable.seq = Seq(record.durable.seq.0 + 1);
     record.id = abide_schema::EventId::from_trusted("evt_new");
     record.contract_seq = Some(Seq(3));
-    let error = store.replay(Replay::new(record)).await.unwrap_err();
+    let error = replay_one(&*store, Replay::new(record)).await.unwrap_err();
     assert!(matches!(error, ReplayError::Diverged { .. }), "{error:?}");
     sound(store.verify(&a).await);
 }
@@ -152,15 +174,15 @@ async fn a_log_has_one_replayer(disk: Box<dyn Disk>) {
         ..Replay::new(records_from(&exported).remove(index))
     };
     // Without owner, an exact replay claims.
-    assert_eq!(store.replay(replay(0, "one", false)).await.unwrap(), ReplayOutcome::Known);
-    assert_eq!(store.replay(replay(1, "two", false)).await.unwrap(), ReplayOutcome::Ignored);
-    let error = store.replay(replay(1, "two", true)).await.unwrap_err();
+    assert_eq!(replay_one(&*store, replay(0, "one", false)).await.unwrap(), ReplayOutcome::Known);
+    assert_eq!(replay_one(&*store, replay(1, "two", false)).await.unwrap(), ReplayOutcome::Ignored);
+    let error = replay_one(&*store, replay(1, "two", true)).await.unwrap_err();
     assert!(matches!(error, ReplayError::OwnedElsewhere { ref owner, .. } if owner == "one"), "{error:?}");
-    assert_eq!(store.replay(replay(1, "one", true)).await.unwrap(), ReplayOutcome::Known);
+    assert_eq!(replay_one(&*store, replay(1, "one", true)).await.unwrap(), ReplayOutcome::Known);
     // Ordinary appends do not care.
     store.append(one(renamed(&a, "x"))).await.unwrap();
     empty(&*store, &a).await;
-    assert_eq!(store.replay(replay(0, "two", true)).await.unwrap(), ReplayOutcome::Accepted);
+    assert_eq!(replay_one(&*store, replay(0, "two", true)).await.unwrap(), ReplayOutcome::Accepted);
 }
 
 async fn accepted_records_are_published(disk: Box<dyn Disk>) {
@@ -172,7 +194,7 @@ async fn accepted_records_are_published(disk: Box<dyn Disk>) {
     let mut watch = store.watch(&a);
     for (index, record) in records_from(&exported).into_iter().enumerate() {
         let replay = Replay { publish: index % 2 == 0, ..Replay::new(record) };
-        store.replay(replay).await.unwrap();
+        replay_one(&*store, replay).await.unwrap();
     }
     let mut told = Vec::new();
     while let Some(Ok(BusEvent::Stored(event))) = bus.try_next() {
@@ -182,7 +204,7 @@ async fn accepted_records_are_published(disk: Box<dyn Disk>) {
     // The watch follows in any case.
     assert!(watch.changed().await);
     assert_eq!(watch.latest().map(|head| head.seq), Some(Seq(28)));
-    let nothing = store.replay(Replay { publish: true, ..Replay::new(records_from(&exported).remove(0)) }).await;
+    let nothing = replay_one(&*store, Replay { publish: true, ..Replay::new(records_from(&exported).remove(0)) }).await;
     assert_eq!(nothing.unwrap(), ReplayOutcome::Known);
     assert!(bus.try_next().is_none());
     let missing: Result<_, StoreError> = store.session(&ses("none")).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use abide_schema::live::LiveData;
 use abide_schema::permission::{Effect, Reply, Rule};
-use abide_schema::tool::{Content, ToolOptions};
+use abide_schema::tool::{Content, Freeform, ToolOptions};
 use futures_util::future::BoxFuture;
 use insta::assert_snapshot;
 use schemars::JsonSchema;
@@ -19,11 +19,13 @@ use super::*;
 use crate::permission::{AssertInput, PermissionError, PermissionService};
 use crate::question::QuestionService;
 use crate::tool::failure::caused;
+use crate::tool::image::ImageLimits;
 use crate::tool::info::ForeignTool;
 use crate::tool::leaf::{Keep, ToolReturn, TypedTool};
 use crate::tool::outcome::{Declined, ToolSnapshot as _};
 use crate::tool::registry::{Layer, ToolRegistry};
-use crate::tool::schema::ValueSchema;
+use crate::tool::runtime::definition;
+use crate::tool::schema::{ExternalSchema, Issue, ValueSchema};
 use crate::tool::testing::Bench;
 
 /// A foreign tool of a closure.
@@ -642,6 +644,102 @@ async fn permits_bound_the_leaves_that_work() {
     let all = (0..40).map(|_| bench.run(&works, json!({})));
     futures_util::future::join_all(all).await;
     assert_eq!(most.load(Ordering::SeqCst), 40);
+}
+
+/// A validator of a plugin that takes its time and gives another value.
+struct Doubling(JsonObject);
+
+impl ExternalSchema for Doubling {
+    fn document(&self) -> &JsonObject {
+        &self.0
+    }
+
+    fn validate(&self, value: Value) -> BoxFuture<'_, Result<Value, Vec<Issue>>> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            let n = value["n"].as_i64().ok_or_else(|| vec![Issue::new("n", "expected integer")])?;
+            Ok(json!({ "n": n * 2 }))
+        })
+    }
+}
+
+#[tokio::test]
+async fn v12_v18_schemas_from_outside() {
+    let bench = bench(&[]);
+    let mut doubles = tool(|_, input| async move { said(&input.to_string()) });
+    doubles.input = ValueSchema::External(Arc::new(Doubling(JsonObject::new())));
+    assert_eq!(text(&bench.run(&doubles, json!({ "n": 2 })).await), "{\"n\":4}");
+    let (_, refused) = failure(bench.run(&doubles, json!({ "n": "x" })).await);
+    let wanted = "The arguments for tool \"work\" are not valid:\n- n: expected integer\n\nArguments provided:\n{\n  \"n\": \"x\"\n}\n\n\
+                  Please update the arguments and call the tool again.";
+    assert_eq!(refused.message, wanted);
+
+    // A tool without a schema takes everything, and says so.
+    let mut anything = tool(|_, input| async move { said(&input.to_string()) });
+    anything.input = ValueSchema::Json(Arc::new(JsonObject::new()));
+    assert_eq!(text(&bench.run(&anything, json!({ "x": [1] })).await), "{\"x\":[1]}");
+    assert!(definition("work", &anything).input_schema.is_empty());
+}
+
+#[tokio::test]
+async fn pa14_plain_text_is_the_patch() {
+    let bench = bench(&[]);
+    let mut patches = tool(|_, input| async move { said(input["n"].as_str().unwrap_or("no text")) });
+    let schema = json!({ "type": "object", "properties": { "n": { "type": "string" } } });
+    patches.input = ValueSchema::Json(Arc::new(schema.as_object().unwrap().clone()));
+    patches.freeform = Some(Freeform { input: "n".to_owned(), name: "apply_work".to_owned() });
+    let registry = ToolRegistry::new(Layer::new());
+    let _registration = registry.location().transform(move |editor| editor.add(patches.clone()));
+    let snapshot = registry.snapshot(None, &[], &bench.boundary);
+    let settle = async |snapshot: &Snapshot, name: &str, input: Value| {
+        let call = bench.call(name, input);
+        match snapshot.execute(call, bench.reports.clone(), CancellationToken::new()).await {
+            Settled::Failed { error, .. } => error.message,
+            settled => text(&settled),
+        }
+    };
+    // By either name, as text or as an object.
+    for name in ["work", "apply_work"] {
+        assert_eq!(settle(&snapshot, name, json!("a patch")).await, "a patch", "{name}");
+        assert_eq!(settle(&snapshot, name, json!({ "n": "a patch" })).await, "a patch", "{name}");
+    }
+    assert_eq!(snapshot.effects("apply_work"), snapshot.effects("work"));
+    // Not when it is not offered.
+    let without = snapshot.without(&["work"]);
+    assert_eq!(without.definitions().len(), 0);
+    assert_eq!(settle(&without, "work", json!({})).await, "work cannot be used in this request");
+    assert_eq!(settle(&without, "apply_work", json!({})).await, "Unknown tool: apply_work");
+}
+
+#[tokio::test]
+async fn keys_are_in_nothing_that_a_tool_returns() {
+    const KEY: &str = "sk-0123456789";
+    let mut bench = bench(&[]);
+    let secrets = Secrets::default();
+    secrets.add([KEY.to_owned()]);
+    bench.boundary = Arc::new(Boundary::new(BoundaryOptions {
+        world: bench.world.clone(),
+        files: OutputFiles::new(bench.world.clone(), bench.data.path()),
+        limits: OutputLimits::default(),
+        hooks: Vec::new(),
+        images: Images::new(ImageLimits::default()),
+        secrets,
+    }));
+    let shows = tool(|ctx, _| async move {
+        ctx.progress.report(JsonObject::from_iter([("line".to_owned(), KEY.into())]));
+        ctx.progress.output(OutputStream::Stdout, &format!("live {KEY}"));
+        let long = format!("{KEY}\n").repeat(3000);
+        Ok(ToolReturn::<Option<Value>>::default().with_text(long).with_metadata("key", KEY))
+    });
+    let settled = bench.run(&shows, json!({})).await;
+    let Settled::Completed(result) = &settled else { panic!("{settled:?}") };
+    assert!(text(&settled).starts_with("[redacted]\n[redacted]\n"));
+    let stored = std::fs::read_to_string(&result.output_paths[0]).unwrap();
+    let fails = tool(|_, _| async move { Err(caused("no", &ToolFailure::new(format!("key {KEY}")))) });
+    let failed = bench.run(&fails, json!({})).await;
+    for shown in [format!("{settled:?}"), stored, format!("{failed:?}"), format!("{:?}", bench.reports.all())] {
+        assert!(shown.contains("[redacted]") && !shown.contains(KEY), "{shown}");
+    }
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use super::files::FileTools;
 use crate::fs::access::Access;
 use crate::fs::journal::{Journal, JournalOptions};
+use crate::secret::SecretFiles;
 use crate::store::{JournalStore, MemoryStore};
 use crate::tool::failure::model_text;
 use crate::tool::leaf::TypedTool;
@@ -72,6 +73,7 @@ impl Project {
             journal,
             reads: Arc::default(),
             require_read: false,
+            secret_files: SecretFiles::default(),
         };
         Self { root, bench, store, files }
     }

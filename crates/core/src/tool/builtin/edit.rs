@@ -2,15 +2,16 @@
 
 mod ladder;
 
+pub(super) use ladder::{near, plain_char};
+
 #[cfg(test)]
 mod tests;
 
-use abide_schema::permission::Effect;
 use abide_schema::tool::{Effects, ToolOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::files::{Current, EDIT_ACTION, FileNow, FileTools, READ_ACTION, diff_contents};
+use super::files::{Current, EDIT_ACTION, FileNow, FileTools, MAX_EDIT_BYTES, diff_contents};
 use crate::fs::access::{Target, Wanted};
 use crate::fs::diff::FileDiff;
 use crate::fs::journal::Change;
@@ -65,7 +66,7 @@ impl Edit {
     /// Fails with what does not fit, unless that would tell something that the call may not read: then the edit has to
     /// be allowed first.
     async fn disclose(&self, ctx: &ToolContext, target: &Target, failure: ToolFailure) -> ToolFailure {
-        let may_read = self.files.permissions.effect(ctx, READ_ACTION, &target.resources()).await == Effect::Allow;
+        let may_read = self.files.may_read(ctx, &target.resources()).await;
         if !may_read && let Err(denied) = self.files.authorize(ctx, EDIT_ACTION, target, None).await {
             return denied;
         }
@@ -94,6 +95,10 @@ impl TypedTool for Edit {
 
     fn effects(&self) -> Effects {
         Effects::Files
+    }
+
+    fn limits(&self) -> Vec<String> {
+        vec![format!("files up to {MAX_EDIT_BYTES} bytes")]
     }
 
     async fn execute(&self, ctx: ToolContext, input: EditInput) -> Result<ToolReturn<EditOutput>, ToolFailure> {

@@ -1,11 +1,11 @@
 //! What the tools on files share: their services, and the order of resolving, asking and changing.
 
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
 use abide_schema::JsonObject;
 use abide_schema::json::sha256_hex;
+use abide_schema::permission::Effect;
 use serde::Serialize;
 use serde_json::json;
 
@@ -16,7 +16,8 @@ use crate::fs::disk::{self, Facts, Found};
 use crate::fs::journal::{ApplyError, Change, Journal, PathGuard, Plan};
 use crate::fs::reads::{Known, Reads, Seen};
 use crate::fs::text::Text;
-use crate::permission::{AssertInput, PermissionService};
+use crate::permission::{AssertInput, Judge, PermissionService};
+use crate::secret::{SecretFiles, SensitiveJudge};
 use crate::store::CallKey;
 use crate::tool::failure::caused;
 use crate::tool::info::ToolInfo;
@@ -30,7 +31,7 @@ pub(crate) const EDIT_ACTION: &str = "edit";
 pub(crate) const READ_ACTION: &str = "read";
 
 /// The largest file that is changed as text.
-const MAX_EDIT_BYTES: u64 = 64 * 1024 * 1024;
+pub(crate) const MAX_EDIT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// What the tools on files are made of. Cheap to clone.
 #[derive(Clone)]
@@ -45,6 +46,8 @@ pub struct FileTools {
     pub reads: Arc<Reads>,
     /// Whether a session may only change files that it has read (`edit.require_read`).
     pub require_read: bool,
+    /// Files that are asked for before they are shown, also where everything is allowed.
+    pub secret_files: SecretFiles,
 }
 
 impl std::fmt::Debug for FileTools {
@@ -54,12 +57,13 @@ impl std::fmt::Debug for FileTools {
 }
 
 impl FileTools {
-    /// Returns the tools `edit`, `glob`, `grep`, `read` and `write`.
+    /// Returns the tools `edit`, `glob`, `grep`, `patch`, `read` and `write`.
     pub fn tools(&self) -> Vec<ToolInfo> {
         vec![
             ToolInfo::typed(super::edit::Edit::new(self.clone())),
             ToolInfo::typed(super::glob::Glob::new(self.clone())),
             ToolInfo::typed(super::grep::Grep::new(self.clone())),
+            ToolInfo::typed(super::patch::Patch::new(self.clone())),
             ToolInfo::typed(super::read::Read::new(self.clone())),
             ToolInfo::typed(super::write::Write::new(self.clone())),
         ]
@@ -108,14 +112,30 @@ impl FileTools {
         if let Some(file) = files {
             metadata.insert("files".to_owned(), json!([file]));
         }
-        let input = AssertInput {
+        let mut input = AssertInput {
             action: action.to_owned(),
             resources: target.resources(),
             save: vec!["*".to_owned()],
             metadata,
             ..AssertInput::default()
         };
+        if action == READ_ACTION
+            && let Some(judge) =
+                SensitiveJudge::of(&self.secret_files, READ_ACTION, &input.resources, self.access.directory())
+        {
+            // "Always" is for these files, not for all.
+            input.save.clone_from(&input.resources);
+            input.metadata.insert("sensitive".to_owned(), true.into());
+            input.judge = Some(Arc::new(judge));
+        }
         Ok(self.permissions.assert(ctx, input).await?)
+    }
+
+    /// Says whether all files may be shown without a question.
+    pub(crate) async fn may_read(&self, ctx: &ToolContext, resources: &[String]) -> bool {
+        let judge = SensitiveJudge::of(&self.secret_files, READ_ACTION, resources, self.access.directory());
+        let judge = judge.as_ref().map(|judge| judge as &dyn Judge);
+        self.permissions.judged_effect(ctx, READ_ACTION, resources, judge).await == Effect::Allow
     }
 
     /// Makes sure that a file may be changed at all, before anybody is asked: what stands there, read whole.
@@ -199,6 +219,36 @@ impl FileTools {
         }
     }
 
+    /// Asks for the change of several files at once; the request shows what will become of them.
+    pub(crate) async fn authorize_changes(
+        &self,
+        ctx: &ToolContext,
+        targets: &[&Target],
+        files: &[FileDiff],
+    ) -> Result<(), ToolFailure> {
+        let mut resources: Vec<String> = Vec::new();
+        for resource in targets.iter().flat_map(|target| target.resources()) {
+            if !resources.contains(&resource) {
+                resources.push(resource);
+            }
+        }
+        let paths: Vec<_> = targets
+            .iter()
+            .map(|target| json!({ "path": target.requested, "target": target.real.to_string_lossy() }))
+            .collect();
+        let diff: String = files.iter().map(|file| file.patch.as_str()).collect();
+        let names: Vec<&str> = targets.iter().map(|target| target.resource.as_str()).collect();
+        let metadata = JsonObject::from_iter([
+            ("paths".to_owned(), paths.into()),
+            ("filepath".to_owned(), names.join(", ").into()),
+            ("files".to_owned(), json!(files)),
+            ("diff".to_owned(), diff.into()),
+        ]);
+        let save = vec!["*".to_owned()];
+        let input = AssertInput { action: EDIT_ACTION.to_owned(), resources, save, metadata, ..AssertInput::default() };
+        Ok(self.permissions.assert(ctx, input).await?)
+    }
+
     /// Changes one file through the journal; the return is stored first, so that recovery can publish it.
     pub(crate) async fn commit<O: Serialize>(
         &self,
@@ -208,15 +258,34 @@ impl FileTools {
         change: Change,
         returned: &ToolReturn<O>,
     ) -> Result<(), ToolFailure> {
-        let shown = |path: &Path| format!("Could not write {}", path.display());
-        let (path, hash) = match &change {
-            Change::Create { path, content, .. } | Change::Write { path, content, .. } => {
-                (path.clone(), Some(sha256_hex(content)))
+        let path = change.place().to_owned();
+        self.commit_all(ctx, tool, guard, vec![change], returned).await.map_err(|error| {
+            if matches!(error, ApplyError::Stale { .. }) {
+                ToolFailure::new(format!("{} changed while it was being written. Read it again.", path.display()))
+            } else {
+                caused(format!("Could not write {}", path.display()), &error)
             }
-            Change::Delete { path, .. } | Change::Move { path, .. } | Change::Chmod { path, .. } => {
-                (path.clone(), None)
-            }
-        };
+        })
+    }
+
+    /// Changes files through the journal, all or none.
+    pub(crate) async fn commit_all<O: Serialize>(
+        &self,
+        ctx: &ToolContext,
+        tool: &str,
+        guard: PathGuard,
+        changes: Vec<Change>,
+        returned: &ToolReturn<O>,
+    ) -> Result<(), ApplyError> {
+        let contents = changes.iter().filter_map(|change| match change {
+            Change::Create { path, content, .. }
+            | Change::Write { path, content, .. }
+            | Change::Restore { path, content, .. } => Some((path.clone(), sha256_hex(content))),
+            // The content of a file that moves is known already.
+            Change::Move { to, expected, .. } => Some((to.clone(), expected.clone()?)),
+            Change::Delete { .. } | Change::Chmod { .. } => None,
+        });
+        let contents: Vec<_> = contents.collect();
         let plan = Plan {
             call: Some(CallKey {
                 session: ctx.session_id.clone(),
@@ -227,19 +296,12 @@ impl FileTools {
             tool: tool.to_owned(),
             fence: Some(ctx.fence),
             output: json!({ "structured": returned.output, "content": returned.content }),
-            changes: vec![change],
+            changes,
         };
-        fault::point("tool.before_effect").await.map_err(|error| caused(shown(&path), &error))?;
+        fault::point("tool.before_effect").await?;
         let journal = self.journal.clone();
-        let applied = ctx.scope.commit(async move { journal.apply(guard, plan).await }).await;
-        applied.map_err(|error| {
-            if matches!(error, ApplyError::Stale { .. }) {
-                ToolFailure::new(format!("{} changed while it was being written. Read it again.", path.display()))
-            } else {
-                caused(shown(&path), &error)
-            }
-        })?;
-        if let Some(hash) = hash {
+        ctx.scope.commit(async move { journal.apply(guard, plan).await }).await?;
+        for (path, hash) in contents {
             self.reads.note(&ctx.session_id, &path, Seen::Content(hash));
         }
         Ok(())

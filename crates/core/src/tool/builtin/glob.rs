@@ -84,6 +84,10 @@ impl TypedTool for Glob {
             .to_owned()
     }
 
+    fn limits(&self) -> Vec<String> {
+        vec![format!("{DEFAULT_LIMIT} results, at most {MAX_LIMIT} by `limit`; {} seconds", SEARCH_TIME.as_secs())]
+    }
+
     async fn execute(&self, ctx: ToolContext, input: GlobInput) -> Result<ToolReturn<GlobOutput>, ToolFailure> {
         let files = &self.files;
         let path = named(input.path.as_deref()).unwrap_or(".");

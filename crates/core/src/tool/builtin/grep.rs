@@ -7,13 +7,12 @@ mod tests;
 
 use std::fmt::Write as _;
 
-use abide_schema::permission::Effect;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use super::files::{FileTools, READ_ACTION};
+use super::files::FileTools;
 use super::glob::{
     DEFAULT_LIMIT, MAX_LIMIT, SEARCH_TIME, TOO_LONG, check_directory, compile, cut_note, named, unreadable_note,
 };
@@ -119,6 +118,17 @@ impl TypedTool for Grep {
             .to_owned()
     }
 
+    fn limits(&self) -> Vec<String> {
+        vec![
+            format!(
+                "{DEFAULT_LIMIT} lines, at most {MAX_LIMIT} by `limit`; {MAX_TEXT_BYTES} bytes; {} seconds",
+                SEARCH_TIME.as_secs()
+            ),
+            "lines are cut at 2000 characters; files that may not be read without a question are left out and counted"
+                .to_owned(),
+        ]
+    }
+
     async fn execute(&self, ctx: ToolContext, input: GrepInput) -> Result<ToolReturn<GrepOutput>, ToolFailure> {
         let matcher = regex(&input)?;
         let include = input.include.as_deref().filter(|include| !include.is_empty()).map(compile).transpose()?;
@@ -154,7 +164,7 @@ impl TypedTool for Grep {
         while let Some(file) = receiver.recv().await {
             let name = files.access.relative(&file.path).unwrap_or_else(|| display(&file.path));
             // Lines are shown only of files that may be read without a question.
-            if files.permissions.effect(&ctx, READ_ACTION, std::slice::from_ref(&name)).await != Effect::Allow {
+            if !files.may_read(&ctx, std::slice::from_ref(&name)).await {
                 results.n_left_out += 1;
                 continue;
             }

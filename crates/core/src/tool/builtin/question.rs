@@ -90,6 +90,10 @@ impl TypedTool for QuestionTool {
         Load::Waits
     }
 
+    fn limits(&self) -> Vec<String> {
+        vec![format!("headers up to {MAX_HEADER_CHARS} characters")]
+    }
+
     async fn execute(&self, ctx: ToolContext, input: QuestionInput) -> Result<ToolReturn<QuestionOutput>, ToolFailure> {
         self.permissions.assert(&ctx, AssertInput::new(ACTION, "*")).await?;
         let questions: Vec<QuestionInfo> = input.questions.into_iter().map(Prompt::into_info).collect();

@@ -2,6 +2,7 @@
 
 mod directory;
 mod missing;
+mod nearby;
 mod page;
 
 #[cfg(test)]
@@ -140,6 +141,16 @@ impl TypedTool for Read {
             .to_owned()
     }
 
+    fn limits(&self) -> Vec<String> {
+        vec![
+            format!("{MAX_LIMIT} lines or entries and 50 KiB a page; lines are cut at 2000 characters"),
+            format!(
+                "images and PDF files up to {MAX_MEDIA_BYTES} bytes; files that are no UTF-8 up to {MAX_DECODED_BYTES} bytes"
+            ),
+            "images over the limits of `media.image` are made smaller, or left out and told".to_owned(),
+        ]
+    }
+
     async fn execute(&self, ctx: ToolContext, input: ReadInput) -> Result<ToolReturn<ReadOutput>, ToolFailure> {
         let files = &self.files;
         let mut target = files.resolve(&ctx, &input.path, Wanted::File).await?;
@@ -149,19 +160,42 @@ impl TypedTool for Read {
         }
         let files = &self.files;
         files.access.recheck(&target).await.map_err(super::files::access_failure)?;
-        match target.kind {
-            Kind::Directory => directory::read(files, &target, &Window::of(&input)).await,
+        let place = target.clone();
+        let mut returned = match target.kind {
+            Kind::Directory => directory::read(files, &target, &Window::of(&input)).await?,
             Kind::File => {
-                self.file(&ctx, target, Window::of(&input), input.offset.is_some() || input.limit.is_some()).await
+                self.file(&ctx, target, Window::of(&input), input.offset.is_some() || input.limit.is_some()).await?
             }
             Kind::Other | Kind::Missing => {
-                Err(ToolFailure::new(format!("Neither a file nor a directory: {}", target.resource)))
+                return Err(ToolFailure::new(format!("Neither a file nor a directory: {}", target.resource)));
             }
-        }
+        };
+        returned.content.extend(self.instructions(&ctx, &place).await);
+        Ok(returned)
     }
 }
 
 impl Read {
+    /// Finds instructions beside what was read that the session was not given yet. What cannot be read is passed over.
+    async fn instructions(&self, ctx: &ToolContext, target: &Target) -> Vec<Content> {
+        let files = &self.files;
+        if target.external.is_some() {
+            return Vec::new();
+        }
+        let places = nearby::places(&target.real, target.kind == Kind::Directory, files.access.real_directory());
+        let mut found = Vec::new();
+        for path in places {
+            let looked = path.clone();
+            let text = blocking(move || Ok(nearby::text(&looked))).await.ok().flatten();
+            let (Some(text), Some(name)) = (text, files.access.relative(&path)) else { continue };
+            if files.may_read(ctx, std::slice::from_ref(&name)).await && files.reads.tells(&ctx.session_id, &path) {
+                let directory = name.rsplit_once('/').map_or(".", |(directory, _)| directory);
+                found.push(Content::text(format!("Instructions of {name}, for everything below {directory}:\n{text}")));
+            }
+        }
+        found
+    }
+
     /// Finds the file that a name means which differs from its own only in the spelling of accents, spaces and quotes.
     async fn other_spelling(&self, ctx: &ToolContext, target: &Target) -> Result<Target, ToolFailure> {
         let missing = target.clone();

@@ -1,6 +1,6 @@
-//! The tool `shell`: runs a command line in the foreground (spec/tools.md 11.7).
+//! The tool `shell`: runs a command line, in the foreground or in the background (spec/tools.md 11.7).
 
-mod environment;
+pub(crate) mod environment;
 
 #[cfg(test)]
 mod tests;
@@ -11,26 +11,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use abide_schema::JsonObject;
-use abide_schema::live::OutputStream;
-use abide_schema::tool::{Effects, ToolOptions};
+use abide_schema::config::CommandLimits;
+use abide_schema::live::{LiveData, OutputStream, ToolOutputDelta};
+use abide_schema::tool::{Effects, ToolOptions, joined_text};
+use abide_schema::{JobId, JsonObject};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::task::spawn_blocking;
 
+use super::files::READ_ACTION;
 use crate::fault;
 use crate::fs::access::{Access, AccessError, EXTERNAL_ACTION, Kind, Target, Wanted};
-use crate::permission::{AssertInput, PermissionService};
+use crate::job::{Blocked, JobError, JobKind, JobOutcome, JobSpec, JobStatus, Jobs};
+use crate::permission::{AssertInput, PermissionService, Publish};
+use crate::secret::{SecretFiles, SensitiveJudge};
 use crate::shell::choose::Shell;
 use crate::shell::judge::{ACTION, LineJudge};
 use crate::shell::places::{Outside, OutsideJudge, outside};
-use crate::shell::process::{self, CommandSpec, Ended, Helper, RunError, Tail};
+use crate::shell::process::{self, CommandSpec, Helper, RunError, Steering};
 use crate::shell::recover::sweep;
-use crate::shell::result::{ShellOutput, closing_line, content, output_text};
+use crate::shell::result::{ShellOutput, outcome, running_text};
 use crate::shell::scan::{Scan, scan};
-use crate::store::{CallKey, JournalStore, StoreError, ToolProcess};
-use crate::tool::failure::caused;
+use crate::shell::sensitive::sensitive;
+use crate::store::{CallKey, JobWork, JournalStore, StoreError, ToolProcess};
+use crate::tool::failure::{caused, model_text};
 use crate::tool::leaf::{Keep, Load, ToolContext, ToolReturn, TypedTool};
 use crate::tool::outcome::ToolFailure;
 use crate::tool::output::OutputLimits;
@@ -59,6 +64,8 @@ pub struct ShellServices {
     pub shell: Shell,
     /// The environment that commands start from; abide's secrets and what asks on a terminal are changed by the tool.
     pub environment: std::collections::BTreeMap<String, String>,
+    /// Files that are asked for before a command may show them.
+    pub secret_files: SecretFiles,
     /// Names of variables with secrets that abide loaded, beside [`SECRET_VARIABLES`].
     pub secrets: Vec<String>,
     /// Where output files go, for example `<data>/shell/<project>`.
@@ -71,6 +78,12 @@ pub struct ShellServices {
     pub max_output_bytes: u64,
     /// Whether places outside the project that a line names are asked for (`shell.external_args`).
     pub asks_for_places: bool,
+    /// What processes of a command may take; asked at each call.
+    pub resources: Arc<dyn Fn() -> CommandLimits + Send + Sync>,
+    /// The jobs of the process; `None` when it is about to end.
+    pub jobs: Arc<dyn Fn() -> Option<Jobs> + Send + Sync>,
+    /// Takes live output of commands in the background.
+    pub publish: Publish,
 }
 
 impl std::fmt::Debug for ShellServices {
@@ -98,6 +111,9 @@ pub struct ShellInput {
     /// Its time limit in milliseconds, 120000 when absent; 0 is none.
     #[serde(default)]
     timeout: Option<u64>,
+    /// Whether to go on at once; a notice comes when the command ends. It has no time limit then, unless one is given.
+    #[serde(default)]
+    background: Option<bool>,
 }
 
 /// A line that may run.
@@ -131,6 +147,7 @@ impl ShellTool {
             borders = Outside { borders: target.external.iter().cloned().collect(), has_unknown: false };
         }
         self.ask_places(ctx, &line, borders).await?;
+        self.ask_files(ctx, &line, &found, &target).await?;
         self.ask_commands(ctx, &line, &target, found).await?;
         // The user may have taken a while.
         let now =
@@ -158,6 +175,41 @@ impl ShellTool {
         Ok(self.services.permissions.assert(ctx, input).await?)
     }
 
+    /// Asks for files that usually hold secrets, as reading them does.
+    async fn ask_files(
+        &self,
+        ctx: &ToolContext,
+        line: &str,
+        found: &Scan,
+        workdir: &Target,
+    ) -> Result<(), ToolFailure> {
+        let services = &self.services;
+        let mut resources: Vec<String> = Vec::new();
+        for path in sensitive(found, &services.secret_files) {
+            let path = if path.starts_with(['/', '~']) { path } else { workdir.real.join(path).display().to_string() };
+            match services.access.resolve(&path, Wanted::File).await {
+                Ok(target) => resources.extend(target.resources()),
+                Err(_unresolved) => resources.push(path),
+            }
+        }
+        let Some(judge) =
+            SensitiveJudge::of(&services.secret_files, READ_ACTION, &resources, services.access.directory())
+        else {
+            return Ok(());
+        };
+        let input = AssertInput {
+            action: READ_ACTION.to_owned(),
+            save: resources.clone(),
+            resources,
+            metadata: JsonObject::from_iter([
+                ("command".to_owned(), line.into()),
+                ("sensitive".to_owned(), true.into()),
+            ]),
+            judge: Some(Arc::new(judge)),
+        };
+        Ok(services.permissions.assert(ctx, input).await?)
+    }
+
     async fn ask_commands(
         &self,
         ctx: &ToolContext,
@@ -182,9 +234,10 @@ impl ShellTool {
         Ok(self.services.permissions.assert(ctx, input).await?)
     }
 
-    /// Announces the command and runs it.
-    async fn run(&self, ctx: &ToolContext, approved: &Approved, limit: Option<Duration>) -> Result<Ran, Stopped> {
+    /// Announces the command and starts it as a job.
+    async fn start(&self, ctx: &ToolContext, approved: Approved, wanted: Manner) -> Result<Started, Stopped> {
         let services = &self.services;
+        let jobs = (services.jobs)().ok_or(Stopped::Closing)?;
         let id = shell_id(&services.world);
         let spool = services.spool_directory.join(format!("{id}.out"));
         let spec = CommandSpec {
@@ -196,12 +249,14 @@ impl ShellTool {
             spool: spool.clone(),
             helper: services.helper.clone(),
             max_output_bytes: services.max_output_bytes,
+            resources: (services.resources)(),
         };
         fault::point("tool.before_effect").await?;
         let waiting = process::prepare(spec).await?;
         let identity = waiting.identity();
+        let key = CallKey { session: ctx.session_id.clone(), message: ctx.message_id.clone(), call: ctx.id.clone() };
         let record = ToolProcess {
-            key: CallKey { session: ctx.session_id.clone(), message: ctx.message_id.clone(), call: ctx.id.clone() },
+            key: key.clone(),
             pid: identity.pid,
             pgid: identity.pid,
             start_time: identity.start_time,
@@ -209,17 +264,79 @@ impl ShellTool {
             command: approved.line.clone(),
             cwd: approved.directory.display().to_string(),
             spool_path: spool.display().to_string(),
-            background: false,
+            background: wanted.background,
         };
-        services.journal.put_process(record).await?;
-        let running = waiting.open().await?;
+        let now = services.world.now();
+        let limit_ms = wanted.limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
+        // The limit of a command in the foreground ends when it goes to the background.
+        let kept = limit_ms.filter(|_| wanted.background);
+        let mut job = JobSpec {
+            id: JobId::from_trusted(id.as_str()),
+            kind: JobKind::Shell,
+            session: ctx.session_id.clone(),
+            title: approved.line.clone(),
+            work: JobWork::Shell {
+                shell_id: id.clone(),
+                process: record.clone(),
+                deadline: kept.map(|limit| now.plus_millis(i64::try_from(limit).unwrap_or(i64::MAX))),
+                limit_ms: kept,
+            },
+            started: now,
+            notification: None,
+        };
+        if wanted.background {
+            job = jobs.recorded(job).await?;
+        } else {
+            services.journal.put_process(record).await?;
+        }
+        let running = match waiting.open(wanted.background).await {
+            Ok(running) => running,
+            Err(error) => {
+                if let Some(notification) = &job.notification {
+                    services.journal.drop_job(notification).await?;
+                }
+                return Err(error.into());
+            }
+        };
         fault::point("process.after_gate").await?;
         ctx.progress.report(JsonObject::from_iter([("shellID".to_owned(), json!(id))]));
-        let ended = running.wait(limit, |text| ctx.progress.output(OutputStream::Stdout, text)).await?;
-        let (path, limits) = (spool.clone(), services.limits);
-        let tail = spawn_blocking(move || process::tail(&path, limits)).await;
-        let tail = tail.map_err(io::Error::other).and_then(|tail| tail)?;
-        Ok(Ran { id, spool, ended, tail })
+        let job_id = job.id.clone();
+        let (limits, max_output_bytes) = (services.limits, services.max_output_bytes);
+        let (live, line, path) = (self.live(ctx), approved.line, spool.clone());
+        jobs.start(job, |control| async move {
+            let steering = Steering { stop: control.stop, background: control.background.clone() };
+            let ended = running.steered(wanted.limit, &steering, live).await;
+            let limit_ms = limit_ms.filter(|_| wanted.background || !control.background.is_cancelled());
+            let read = path.clone();
+            let told = async {
+                let ended = ended?;
+                let tail = spawn_blocking(move || process::tail(&read, limits)).await;
+                let tail = tail.map_err(io::Error::other).and_then(|tail| tail)?;
+                Ok::<JobOutcome, Stopped>(outcome(&ended, &tail, &path, limit_ms, max_output_bytes))
+            };
+            told.await.unwrap_or_else(|error| JobOutcome::error(model_text(&unable(&line, &error))))
+        })?;
+        Ok(Started { jobs, job: job_id, id, spool })
+    }
+
+    /// Publishes live output: as progress of the call while it runs, and on its behalf in the background.
+    fn live(&self, ctx: &ToolContext) -> impl FnMut(&str) + Send + 'static {
+        let (progress, publish, world) =
+            (ctx.progress.clone(), Arc::clone(&self.services.publish), self.services.world.clone());
+        let (session_id, message_id, call_id) = (ctx.session_id.clone(), ctx.message_id.clone(), ctx.id.clone());
+        move |text| {
+            if !progress.is_closed() {
+                return progress.output(OutputStream::Stdout, text);
+            }
+            publish(LiveData::ToolOutputDelta(ToolOutputDelta {
+                timestamp: world.now(),
+                session_id: session_id.clone(),
+                assistant_message_id: message_id.clone(),
+                call_id: call_id.clone(),
+                stream: OutputStream::Stdout,
+                delta: text.to_owned(),
+            }));
+        }
     }
 
     fn sweep_once(&self) {
@@ -231,12 +348,33 @@ impl ShellTool {
     }
 }
 
-/// A command that ended.
-struct Ran {
+/// How a command is to run.
+#[derive(Clone, Copy)]
+struct Manner {
+    limit: Option<Duration>,
+    background: bool,
+}
+
+/// A command that was started.
+struct Started {
+    jobs: Jobs,
+    job: JobId,
     id: String,
     spool: PathBuf,
-    ended: Ended,
-    tail: Tail,
+}
+
+/// A command whose call waits: when the call ends early, so does the command.
+struct Foreground<'a> {
+    started: &'a Started,
+    waits: bool,
+}
+
+impl Drop for Foreground<'_> {
+    fn drop(&mut self) {
+        if self.waits {
+            self.started.jobs.cancel(&self.started.job);
+        }
+    }
 }
 
 /// Why a command did not run to its end.
@@ -250,6 +388,10 @@ enum Stopped {
     Output(#[from] io::Error),
     #[error(transparent)]
     Fault(#[from] fault::Fault),
+    #[error(transparent)]
+    Job(#[from] JobError),
+    #[error("abide is stopping: no more work is started")]
+    Closing,
 }
 
 impl TypedTool for ShellTool {
@@ -271,6 +413,8 @@ impl TypedTool for ShellTool {
              - The last {} lines or {} bytes of its output are returned; the whole output is kept in a file that is \
              named then.\n\
              - An exit code other than 0 is a result, not an error of this tool.\n\
+             - With `background` it goes on while you do: for servers, watchers and long builds. Do not end a line with \
+             `&` for that.\n\
              - Use the tools for reading, searching and changing files instead of cat, grep, find, sed or echo.",
             services.shell.name,
             std::env::consts::OS,
@@ -296,30 +440,60 @@ impl TypedTool for ShellTool {
         Load::Waits
     }
 
+    fn limits(&self) -> Vec<String> {
+        vec![
+            format!("{} ms unless `timeout` says otherwise", DEFAULT_TIMEOUT.as_millis()),
+            format!("{} bytes of output on disk: a command that writes more is killed", self.services.max_output_bytes),
+            "the variables of provider keys and of the server's password are not in its environment".to_owned(),
+        ]
+    }
+
     async fn execute(&self, ctx: ToolContext, input: ShellInput) -> Result<ToolReturn<ShellOutput>, ToolFailure> {
-        let ShellInput { command, workdir, timeout } = input;
+        let ShellInput { command, workdir, timeout, background } = input;
         if command.trim().is_empty() || command.contains('\0') {
             return Err(ToolFailure::new("The command is empty or holds a NUL character"));
         }
         self.sweep_once();
-        let approved = self.authorize(&ctx, command, workdir.as_deref().unwrap_or(".")).await?;
+        let background = background.unwrap_or(false);
         let limit = match timeout {
-            None => Some(DEFAULT_TIMEOUT),
+            None => Some(DEFAULT_TIMEOUT).filter(|_| !background),
             Some(0) => None,
             Some(ms) => Some(Duration::from_millis(ms)),
         };
-        let ran = self.run(&ctx, &approved, limit).await.map_err(|error| unable(&approved.line, &error))?;
-        let Ran { id, spool, ended, tail } = ran;
-        let is_truncated = tail.bytes_cut > 0;
-        let limit_ms = limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
-        let closing = closing_line(&ended, limit_ms, self.services.max_output_bytes);
-        let mut returned = ToolReturn::new(ShellOutput::new(&ended, is_truncated)).with_metadata("shellID", id);
-        returned.content = content(output_text(&tail, &spool), closing);
-        if is_truncated {
-            returned = returned.with_output_path(spool.display().to_string());
+        let approved = self.authorize(&ctx, command, workdir.as_deref().unwrap_or(".")).await?;
+        let line = approved.line.clone();
+        let started = self.start(&ctx, approved, Manner { limit, background }).await;
+        let started = started.map_err(|error| unable(&line, &error))?;
+        let mut foreground = Foreground { started: &started, waits: !background };
+        let blocked = started.jobs.block(&started.job, &ctx.session_id).await;
+        foreground.waits = false;
+        let (id, spool) = (started.id.clone(), &started.spool);
+        match blocked {
+            Blocked::Finished(outcome) if !background => match outcome.status {
+                JobStatus::Error => Err(ToolFailure::new(joined_text(&outcome.content))),
+                JobStatus::Completed | JobStatus::Cancelled | JobStatus::Running => Ok(ended(id, spool, outcome)),
+            },
+            Blocked::Finished(_) | Blocked::Backgrounded | Blocked::Unknown => Ok(running(&id, spool)),
         }
-        Ok(returned.bounded(is_truncated))
     }
+}
+
+/// Makes the result of a command that ended.
+fn ended(id: String, spool: &Path, outcome: JobOutcome) -> ToolReturn<ShellOutput> {
+    let output: ShellOutput = ShellOutput::from_object(outcome.facts);
+    let is_truncated = output.truncated;
+    let mut returned = ToolReturn::new(output).with_metadata("shellID", id);
+    returned.content = outcome.content;
+    if is_truncated {
+        returned = returned.with_output_path(spool.display().to_string());
+    }
+    returned.bounded(is_truncated)
+}
+
+/// Makes the result of a command that goes on in the background.
+fn running(id: &str, spool: &Path) -> ToolReturn<ShellOutput> {
+    let text = running_text(id, spool);
+    ToolReturn::new(ShellOutput::running(id)).with_metadata("shellID", id).with_text(text).bounded(false)
 }
 
 /// Makes the id of a command.

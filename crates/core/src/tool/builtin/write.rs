@@ -7,7 +7,7 @@ use abide_schema::tool::{Effects, ToolOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::files::{Current, EDIT_ACTION, FileTools, diff_contents};
+use super::files::{Current, EDIT_ACTION, FileTools, MAX_EDIT_BYTES, diff_contents};
 use crate::fs::access::Wanted;
 use crate::fs::journal::Change;
 use crate::fs::text::{LineEnds, Text, encode_over};
@@ -74,6 +74,10 @@ impl TypedTool for Write {
 
     fn effects(&self) -> Effects {
         Effects::Files
+    }
+
+    fn limits(&self) -> Vec<String> {
+        vec![format!("a file that is replaced has at most {MAX_EDIT_BYTES} bytes")]
     }
 
     async fn execute(&self, ctx: ToolContext, input: WriteInput) -> Result<ToolReturn<WriteOutput>, ToolFailure> {

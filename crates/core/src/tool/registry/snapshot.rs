@@ -80,15 +80,60 @@ impl Snapshot {
         }
     }
 
+    /// Returns a snapshot without some tools.
+    #[must_use]
+    pub fn without(&self, left_out: &[&str]) -> Self {
+        let inner = &self.inner;
+        let advertised: BTreeMap<String, String> = match &inner.renamed {
+            None => inner.tools.keys().map(|name| (name.clone(), name.clone())).collect(),
+            Some(renamed) => renamed.clone(),
+        };
+        let left = advertised.into_iter().filter(|(_, real)| !left_out.contains(&real.as_str()));
+        self.advertising(left.collect())
+    }
+
+    /// Returns the advertised tool that goes by a name where tools take plain text. Models use that name also where
+    /// they were told the other one.
+    fn by_freeform(&self, name: &str) -> Option<&str> {
+        let inner = &self.inner;
+        let (real, _) = inner.tools.iter().find(|(real, entry)| {
+            let is_named = entry.tool.freeform.as_ref().is_some_and(|freeform| freeform.name == name);
+            let is_advertised = inner.renamed.as_ref().is_none_or(|names| names.values().any(|known| known == *real));
+            is_named && is_advertised
+        })?;
+        Some(real)
+    }
+
+    /// Returns a snapshot that says more about one tool: what only the moment of the request knows.
+    #[must_use]
+    pub fn describing(&self, name: &str, more: &str) -> Self {
+        let inner = &self.inner;
+        let mut definitions = inner.definitions.clone();
+        for definition in definitions.iter_mut().filter(|definition| definition.name == name).map(Arc::make_mut) {
+            definition.description = format!("{}\n{more}", definition.description);
+        }
+        Self {
+            inner: Arc::new(Inner {
+                registry: inner.registry.clone(),
+                session: inner.session.clone(),
+                tools: inner.tools.clone(),
+                definitions,
+                renamed: inner.renamed.clone(),
+                boundary: Arc::clone(&inner.boundary),
+            }),
+        }
+    }
+
     /// Finds the tool of a call: what was advertised under the name and is still effective.
     pub(crate) fn look_up(&self, name: &str) -> Result<Arc<Entry>, LookupError> {
         let inner = &self.inner;
         let real = match &inner.renamed {
-            None => name,
+            None if inner.tools.contains_key(name) => name,
+            None => self.by_freeform(name).unwrap_or(name),
             Some(renamed) => match renamed.get(name) {
                 Some(real) => real,
                 None if inner.tools.contains_key(name) => return Err(LookupError::Unavailable(name.to_owned())),
-                None => return Err(LookupError::Unknown(name.to_owned())),
+                None => self.by_freeform(name).ok_or_else(|| LookupError::Unknown(name.to_owned()))?,
             },
         };
         let captured = inner.tools.get(real).ok_or_else(|| LookupError::Unknown(name.to_owned()))?;
@@ -106,7 +151,8 @@ impl ToolSnapshot for Snapshot {
 
     fn effects(&self, name: &str) -> Effects {
         let inner = &self.inner;
-        let real = inner.renamed.as_ref().and_then(|renamed| renamed.get(name)).map_or(name, String::as_str);
+        let renamed = inner.renamed.as_ref().and_then(|renamed| renamed.get(name)).map(String::as_str);
+        let real = renamed.or_else(|| self.by_freeform(name)).unwrap_or(name);
         inner.tools.get(real).map_or(Effects::None, |entry| entry.tool.effects)
     }
 

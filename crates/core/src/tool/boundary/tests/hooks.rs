@@ -84,6 +84,8 @@ fn with_hooks(hooks: Vec<Arc<dyn ToolHook>>) -> Bench {
         files: OutputFiles::new(bench.world.clone(), bench.data.path()),
         limits: OutputLimits::default(),
         hooks,
+        images: Images::new(ImageLimits::default()),
+        secrets: Secrets::default(),
     }));
     bench
 }

@@ -15,6 +15,9 @@ use std::ops::Range;
 
 use mapped::{Mapped, Normalized};
 
+pub(crate) use hint::near;
+pub(crate) use mapped::plain_char;
+
 /// How a text was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rung {
@@ -76,7 +79,7 @@ pub(crate) fn replace(text: &str, old: &str, new: &str, all: bool) -> Result<Rep
     }
     let (rung, matches) = find(&file.text, &old, &new, all);
     match matches.len() {
-        0 => Err(NoReplacement::NotFound { hint: hint::near(&file.text, &old) }),
+        0 => Err(NoReplacement::NotFound { hint: near(&file.text, &old, "oldString", 0) }),
         count if count > 1 && !all => Err(NoReplacement::Several {
             count,
             lines: matches.iter().take(MAX_PLACES).map(|found| file.line_at(found.range.start)).collect(),

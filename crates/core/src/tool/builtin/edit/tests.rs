@@ -1,6 +1,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
+use abide_schema::permission::Effect;
 use serde_json::{Value, json};
 
 use super::*;

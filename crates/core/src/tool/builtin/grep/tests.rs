@@ -123,3 +123,30 @@ async fn odd_names_come_out_whole_and_closed_directories_lose_nothing() {
     let note = "\n\n(1 file or directory could not be read)";
     assert_eq!(outcome.text.ends_with(note), !is_root, "{}", outcome.text);
 }
+
+/// A rule for everything shows no file that usually holds secrets; a rule that names it does.
+#[tokio::test]
+async fn secrets_are_left_out() {
+    let tree = |project: &Project| {
+        project.write("a.txt", "needle\n");
+        project.write("server.key", "needle\n");
+        project.write(".env", "needle\n");
+    };
+    let project = Project::new(rules(&[("*", "*", Effect::Allow)]));
+    tree(&project);
+    let tool = Grep::new(project.files.clone());
+    let outcome = project.call(&tool, "call", json!({ "pattern": "needle" })).await.unwrap();
+    assert_eq!(
+        outcome.text,
+        "Found 1 match\nROOT/project/a.txt:\n  Line 1: needle\n\n(2 files with matches left out: reading them is not allowed without asking)"
+    );
+    let project = Project::new(rules(&[
+        ("*", "*", Effect::Allow),
+        ("read", "*.key", Effect::Allow),
+        ("read", ".env", Effect::Allow),
+    ]));
+    tree(&project);
+    let tool = Grep::new(project.files.clone());
+    let outcome = project.call(&tool, "call", json!({ "pattern": "needle" })).await.unwrap();
+    assert!(outcome.text.starts_with("Found 3 matches\n"), "{}", outcome.text);
+}

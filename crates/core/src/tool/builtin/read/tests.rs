@@ -204,3 +204,58 @@ async fn questions_come_first() {
     project.write(".env", "TOKEN=x");
     assert_eq!(seen(&project, json!({ "path": ".env" })).await, "error: Permission denied: read");
 }
+
+/// A rule for everything shows no file that usually holds secrets: it is asked for, and remembered by its name.
+#[tokio::test]
+async fn secrets_are_asked_for() {
+    let project = Project::new(allow());
+    project.write("certs/server.key", "secret\n");
+    let tool = Read::new(project.files.clone());
+    let mut saved = None;
+    let input = json!({ "path": "certs/server.key" });
+    let call = project.call(&tool, "call", input);
+    tokio::pin!(call);
+    let outcome = loop {
+        tokio::select! {
+            outcome = &mut call => break outcome,
+            _events = project.bench.events.wait_for(1) => {
+                for request in project.bench.permissions.list(None) {
+                    saved = Some((request.resources.clone(), request.save.clone().unwrap_or_default()));
+                    let (session, id) = (request.session_id.clone(), request.id.clone());
+                    project.bench.permissions.reply(&session, &id, abide_schema::permission::Reply::Once, None).await.unwrap();
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+    };
+    let names = vec!["certs/server.key".to_owned()];
+    assert_eq!(saved, Some((names.clone(), names)));
+    assert!(outcome.unwrap().text.contains("secret"));
+}
+
+/// RD8.
+#[tokio::test]
+async fn instructions_beside_a_file_are_given_once() {
+    let project = Project::new(allow());
+    project.write("AGENTS.md", "root");
+    project.write("a/AGENTS.md", "of a\n");
+    project.write("a/b/AGENTS.md", "of b\n");
+    project.write("a/b/c.txt", "x\n");
+    fs::write(project.root.path().join("outside/AGENTS.md"), "outside").unwrap();
+    fs::write(project.root.path().join("outside/x"), "x").unwrap();
+    project.write("broken/AGENTS.md", b"\xFF");
+    project.write("broken/x", "x\n");
+    let text = async |path: &str| {
+        let tool = Read::new(project.files.clone());
+        project.call(&tool, path, json!({ "path": path })).await.unwrap().text
+    };
+    let told = "Instructions of a/AGENTS.md, for everything below a:\nof a\n\
+                Instructions of a/b/AGENTS.md, for everything below a/b:\nof b";
+    assert_eq!(text("a/b/c.txt").await, format!("a/b/c.txt (lines 1-1)\n1: x\n{told}"));
+    assert_eq!(text("a/b/c.txt").await, "a/b/c.txt (lines 1-1)\n1: x");
+    // Neither the location's own, nor outside, nor what is no text; a file is not told beside itself.
+    assert_eq!(text("AGENTS.md").await, "AGENTS.md (lines 1-1)\n1: root");
+    assert_eq!(text("broken/x").await, "broken/x (lines 1-1)\n1: x");
+    let outside = project.root.path().canonicalize().unwrap().join("outside/x");
+    assert_eq!(text(outside.to_str().unwrap()).await, "ROOT/outside/x (lines 1-1)\n1: x");
+}

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::*;
 use crate::shell::process::tests::{test_environment, test_helper, until};
 use crate::shell::process::{Family, signal};
-use crate::store::MemoryStore;
+use crate::store::{MemoryStore, Store};
 use crate::tool::testing::Bench;
 
 /// A location in a temporary directory, with the tool.
@@ -18,6 +18,8 @@ struct Room {
     directory: tempfile::TempDir,
     bench: Bench,
     tool: Arc<ShellTool>,
+    store: Arc<MemoryStore>,
+    jobs: Jobs,
 }
 
 impl Room {
@@ -43,22 +45,29 @@ impl Room {
             [(format!("GIT_{who}_NAME"), "n".to_owned()), (format!("GIT_{who}_EMAIL"), "n@example.com".to_owned())]
         }));
         environment.extend(more);
+        let store = Arc::new(MemoryStore::new(bench.world.clone()));
+        let jobs = Jobs::new(Arc::clone(&store) as Arc<dyn Store>, World::real());
+        let of_tool = jobs.clone();
         let tool = ShellTool::new(ShellServices {
             // Marks of commands must differ also between tests that run at the same time.
             world: World::real(),
             access: Arc::new(Access::open(&location, Some(home)).unwrap()),
             permissions: bench.permissions.clone(),
-            journal: Arc::new(MemoryStore::new(bench.world.clone())),
+            journal: Arc::clone(&store) as Arc<dyn JournalStore>,
             shell: Shell::of(Path::new("/bin/bash")).unwrap(),
             environment,
+            secret_files: SecretFiles::default(),
             secrets: vec!["TEST_KEY".to_owned()],
             spool_directory: root.join("spool"),
             helper: Some(test_helper()),
             limits: OutputLimits::default(),
             max_output_bytes: MAX_OUTPUT_BYTES,
             asks_for_places: true,
+            resources: Arc::new(CommandLimits::default),
+            jobs: Arc::new(move || Some(of_tool.clone())),
+            publish: bench.events.publish(),
         });
-        Self { directory, bench, tool: Arc::new(tool) }
+        Self { directory, bench, tool: Arc::new(tool), store, jobs }
     }
 
     fn allowing() -> Self {
@@ -228,7 +237,8 @@ async fn time_limits() {
     check(include_str!("../../../shell/fixtures/run/C140.json")).await;
 }
 
-#[tokio::test]
+// The job ends the command while the test looks: they need threads of their own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn interrupts() {
     check(include_str!("../../../shell/fixtures/run/C141.json")).await;
 }
@@ -388,4 +398,89 @@ async fn an_injected_failure_before_the_gate_runs_nothing() {
     let failure = fault::with(faults, room.run(json!({ "command": "touch ran" }))).await.unwrap_err();
     assert_eq!(failure.message, "Unable to execute command: touch ran");
     assert!(!room.project().join("ran").exists());
+}
+
+impl Room {
+    /// Waits for the end of the only job.
+    async fn job(&self) -> JobOutcome {
+        let job = self.jobs.list(None).pop().expect("a job was started");
+        let waited = self.jobs.wait(&job.id, Some(Duration::from_secs(60))).await;
+        waited.expect("the job ends in time")
+    }
+}
+
+#[tokio::test]
+async fn sh13_the_background_returns_at_once_and_has_no_limit_of_its_own() {
+    let room = Room::allowing();
+    let line = "echo begun; while [ ! -e go ]; do sleep 0.01; done; echo end";
+    let returned = room.run(json!({ "command": line, "background": true })).await.unwrap();
+    let (status, id) = (returned.output.status.as_deref(), returned.output.shell_id.clone().unwrap());
+    assert_eq!((status, returned.output.exit), (Some("running"), None));
+    assert!(joined_text(&returned.content).contains(&id));
+    let records = room.store.jobs().await.unwrap();
+    let JobWork::Shell { shell_id, process, deadline, .. } = &records[0].work else { panic!("a command") };
+    assert_eq!((shell_id, deadline, process.command.as_str(), process.background), (&id, &None, line, true));
+    // No call waits for it: nothing else is announced.
+    assert_eq!(room.store.processes(&process.key.session).await.unwrap(), []);
+    std::fs::write(room.project().join("go"), "").unwrap();
+    let outcome = room.job().await;
+    assert_eq!(outcome.state, "completed");
+    assert!(joined_text(&outcome.content).contains("begun\nend\n"));
+    assert_eq!(outcome.facts["exit"], 0);
+    // With a limit it ends by it.
+    let room = Room::allowing();
+    room.run(json!({ "command": "sleep 60", "background": true, "timeout": 50 })).await.unwrap();
+    let outcome = room.job().await;
+    assert_eq!((outcome.state.as_str(), &outcome.facts["timeout"]), ("timeout", &json!(true)));
+    assert!(room.left().is_empty());
+}
+
+#[tokio::test]
+async fn sh14_the_user_sends_a_command_to_the_background() {
+    let room = Room::allowing();
+    let line = "while [ ! -e go ]; do sleep 0.01; done; echo end";
+    let call = room.run(json!({ "command": line, "timeout": 2000 }));
+    let moved = async {
+        let session = room.bench.context().session_id;
+        let started = Instant::now();
+        while room.jobs.background_all(&session).await.unwrap() == 0 {
+            assert!(started.elapsed() < Duration::from_secs(30), "the call never waits");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let (returned, ()) = tokio::join!(call, moved);
+    assert_eq!(returned.unwrap().output.status.as_deref(), Some("running"));
+    // Its limit has ended with the foreground.
+    tokio::time::sleep(Duration::from_millis(2200)).await;
+    std::fs::write(room.project().join("go"), "").unwrap();
+    let outcome = room.job().await;
+    assert_eq!((outcome.state.as_str(), &outcome.facts["exit"]), ("completed", &json!(0)));
+    assert_eq!(room.store.jobs().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn sh15_a_stopped_command_stays_readable() {
+    let room = Room::allowing();
+    room.run(json!({ "command": "echo begun; sleep 60", "background": true })).await.unwrap();
+    let job = room.jobs.list(None).pop().unwrap();
+    let JobWork::Shell { process, .. } = &room.store.jobs().await.unwrap()[0].work else { panic!("a command") };
+    let spool = PathBuf::from(&process.spool_path);
+    until("it begins", || std::fs::read_to_string(&spool).is_ok_and(|text| text == "begun\n"));
+    assert!(room.jobs.cancel(&job.id));
+    let outcome = room.job().await;
+    assert_eq!((outcome.status, outcome.state.as_str()), (JobStatus::Cancelled, "stopped"));
+    let text = joined_text(&outcome.content);
+    assert!(text.contains("begun") && text.contains("The user stopped the command"), "{text}");
+    assert!(room.left().is_empty());
+}
+
+#[tokio::test]
+async fn an_interrupted_call_whose_command_is_in_the_background_leaves_it() {
+    let room = Room::allowing();
+    let returned = room.run(json!({ "command": "sleep 60", "background": true })).await.unwrap();
+    drop(returned);
+    let job = room.jobs.list(None).pop().unwrap();
+    assert_eq!(job.status, JobStatus::Running);
+    room.jobs.cancel(&job.id);
+    room.job().await;
 }

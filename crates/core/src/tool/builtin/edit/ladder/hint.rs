@@ -8,8 +8,8 @@ use super::mapped::plain_char;
 const MAX_SHOWN: usize = 200;
 
 /// Finds the place where most of the first lines are there but for white space and odd characters, and says which line
-/// differs first.
-pub(super) fn near(text: &str, old: &str) -> Option<String> {
+/// differs first. `whose` names what holds the lines that were looked for; `skipped` lines come before the text.
+pub(crate) fn near(text: &str, old: &str, whose: &str, skipped: usize) -> Option<String> {
     let wanted: Vec<&str> = old.trim_end_matches('\n').split('\n').collect();
     let squeezed: Vec<String> = wanted.iter().map(|line| squeeze(line)).collect();
     let first = squeezed.iter().position(|line| !line.is_empty())?;
@@ -30,17 +30,17 @@ pub(super) fn near(text: &str, old: &str) -> Option<String> {
     let differs = pairs.clone().take(same).position(|(there, wanted)| !is_same(there, wanted, single)).unwrap_or(same);
     let there = lines.get(at + differs);
     let expected = wanted.get(first + differs)?;
-    let line = at + differs + 1;
+    let line = skipped + at + differs + 1;
     let what =
         if differs < same { "differs in white space or in characters that look alike" } else { "is another one" };
     Some(match there {
         Some(there) => format!(
-            "The nearest place is line {}: line {line} {what}. The file has: {}; oldString has: {}",
-            at + 1,
+            "The nearest place is line {}: line {line} {what}. The file has: {}; {whose} has: {}",
+            skipped + at + 1,
             shown(there),
             shown(expected)
         ),
-        None => format!("The nearest place is line {}, but the file ends before oldString does.", at + 1),
+        None => format!("The nearest place is line {}, but the file ends before {whose} does.", skipped + at + 1),
     })
 }
 

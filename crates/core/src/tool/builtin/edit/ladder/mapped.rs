@@ -129,7 +129,7 @@ impl<'a> Mapped<'a> {
 }
 
 /// Takes a quote or dash for its plain form. Spaces stay: an odd space is named to the model instead of replaced.
-pub(super) fn plain_char(c: char) -> char {
+pub(crate) fn plain_char(c: char) -> char {
     match c {
         '\u{2018}'..='\u{201B}' => '\'',
         '\u{201C}'..='\u{201F}' => '"',
