@@ -2,6 +2,7 @@
 
 mod address;
 mod page;
+mod parse;
 mod web;
 
 #[cfg(test)]
@@ -261,10 +262,10 @@ async fn render(body: Vec<u8>, content_type: &str, mime: String, format: Format)
         match format {
             Format::Markdown if is_html => page::markdown(&text),
             Format::Text if is_html => page::text(&text),
-            Format::Markdown | Format::Text | Format::Html => Ok(text),
+            Format::Markdown | Format::Text | Format::Html => text,
         }
     });
-    rendered.await.unwrap_or_else(|_panic| Err(std::io::Error::other("the page could not be converted")))
+    rendered.await.map_err(|_panic| std::io::Error::other("the page could not be converted"))
 }
 
 fn is_web(url: &Url) -> bool {

@@ -7,15 +7,17 @@ use htmd::options::{BrStyle, BulletListMarker, Options};
 use htmd::{HtmlToMarkdown, Node};
 use markup5ever_rcdom::NodeData;
 
+use super::parse;
+
 /// Deeper pages are given as text: converting them needs stack for each level.
 const MAX_DEPTH: usize = 256;
 /// Where a page may say what its charset is.
 const CHARSET_WITHIN: usize = 1024;
 
 /// Elements whose text nobody reads.
-const SILENT: &[&str] = &["script", "style", "noscript", "iframe", "object", "embed", "template"];
+pub(super) const SILENT: &[&str] = &["script", "style", "noscript", "iframe", "object", "embed", "template"];
 /// Elements that end a line.
-const BLOCKS: &[&str] = &[
+pub(super) const BLOCKS: &[&str] = &[
     "address",
     "article",
     "aside",
@@ -100,10 +102,7 @@ fn charset_of_page(body: &[u8]) -> Option<String> {
 }
 
 /// Converts a page to Markdown. Blocks for as long as the page is large.
-///
-/// # Errors
-/// What the converter says.
-pub(super) fn markdown(html: &str) -> std::io::Result<String> {
+pub(super) fn markdown(html: &str) -> String {
     let options = Options {
         bullet_list_marker: BulletListMarker::Dash,
         ul_bullet_spacing: 1,
@@ -115,30 +114,16 @@ pub(super) fn markdown(html: &str) -> std::io::Result<String> {
         .options(options)
         .skip_tags(vec!["script", "style", "meta", "link", "noscript", "iframe", "object", "embed", "template"])
         .build();
-    let tree = converter.html_to_tree(html)?;
-    if depth(&tree) > MAX_DEPTH {
-        return Ok(text_of(&tree));
+    match parse::tree(html) {
+        Some(tree) if parse::depth(&tree) <= MAX_DEPTH => converter.tree_to_markdown(&tree),
+        Some(tree) => text_of(&tree),
+        None => tidy(&parse::flat_text(html)),
     }
-    Ok(converter.tree_to_markdown(&tree))
 }
 
 /// Returns the text of a page. Blocks for as long as the page is large.
-///
-/// # Errors
-/// What the parser says.
-pub(super) fn text(html: &str) -> std::io::Result<String> {
-    let tree = HtmlToMarkdown::new().html_to_tree(html)?;
-    Ok(text_of(&tree))
-}
-
-fn depth(tree: &Rc<Node>) -> usize {
-    let mut deepest = 0;
-    let mut open = vec![(Rc::clone(tree), 0)];
-    while let Some((node, level)) = open.pop() {
-        deepest = deepest.max(level);
-        open.extend(node.children.borrow().iter().map(|child| (Rc::clone(child), level + 1)));
-    }
-    deepest
+pub(super) fn text(html: &str) -> String {
+    parse::tree(html).map_or_else(|| tidy(&parse::flat_text(html)), |tree| text_of(&tree))
 }
 
 /// Collects text nodes; blank lines and blanks at ends of lines are dropped.
@@ -178,6 +163,11 @@ fn text_of(tree: &Rc<Node>) -> String {
         }
         open.extend(node.children.borrow().iter().rev().map(|child| Step::Enter(Rc::clone(child))));
     }
-    let lines = out.lines().map(str::trim).filter(|line| !line.is_empty());
+    tidy(&out)
+}
+
+/// Drops blank lines, and blanks at ends of lines.
+fn tidy(text: &str) -> String {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.collect::<Vec<_>>().join("\n")
 }

@@ -105,11 +105,14 @@ async fn html_becomes_markdown_or_text() {
 
 #[tokio::test]
 async fn deep_pages_are_given_as_text() {
-    let n = 2_000;
-    let html = format!("{}deep{}", "<div>".repeat(n), "</div>".repeat(n));
-    for format in ["markdown", "text"] {
-        let (outcome, _) = get(vec![page("text/html", html.as_bytes())], format).await;
-        assert_eq!(outcome.unwrap().text, "deep");
+    let n = 50_000;
+    // The second hides its depth from whoever looks at the last child only, the third from whoever counts tags.
+    for open in ["<div>", "<table><div>", "<div><table></div></table>"] {
+        let html = format!("<script>hidden</script>{}deep &amp; low<style>p {{}}</style>", open.repeat(n));
+        for format in ["markdown", "text"] {
+            let (outcome, _) = get(vec![page("text/html", html.as_bytes())], format).await;
+            assert_eq!(outcome.unwrap().text, "deep & low", "{open}, {format}");
+        }
     }
 }
 
